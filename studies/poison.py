@@ -154,7 +154,7 @@ def _with_label(
         order = rng.random((1 if same else len(liars), mechanism.domain_size))
         order[:, target] = -1
         chosen = np.argsort(order, axis=1)[:, : mechanism.set_size]
-        labels[liars] = mechanism.masks(chosen.tolist())
+        labels[liars] = mechanism.encode(chosen.tolist())
     else:
         labels[liars] = target
     return replace(perturbed, labels=labels)

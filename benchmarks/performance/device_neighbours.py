@@ -30,11 +30,11 @@ from typing import Any
 import numpy as np
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodHistogram, RandomizedNeighbourList
 from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.privacy.strict_json import canonical_json, content_id
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"histogram": (10**5, 10**6, 10**7), "list": (10**4, 5 * 10**4)}

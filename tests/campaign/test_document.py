@@ -19,13 +19,13 @@ from tests.support.forgeries import HONEST_TEXTS, MISLEADING_TEXTS, rewritten
 from tests.support.mutations import mutated_campaigns
 from tests.support.neighbour_series import CLASS, first_document, waves_of
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.strict_json import content_id, number_text
 from veilgraph.client import participant
 from veilgraph.errors import BudgetError, CampaignError, VeilgraphError
 from veilgraph.graph import Graph
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
 from veilgraph.privacy.plain_text import misleading_character
 from veilgraph.privacy.schema import Column, FeatureSchema
+from veilgraph.privacy.strict_json import content_id, number_text
 
 BINARY = CAMPAIGNS["binary"]
 
@@ -165,20 +165,21 @@ def test_a_campaign_for_all_features_says_nothing_about_picking_some() -> None:
     series = campaign(schema, epsilon_x=1.0, sampled=2, epsilon_y=1.0, waves=3)
     for made in (once, series):
         asked = made.method_in_words[0]
-        assert asked.startswith(("Asked: 2 features.", "Asked in 3 waves: 2 features."))
+        assert asked.startswith(("The report has", "Asked in 3 rounds. The report has"))
+        assert "the true answer to each of 2 features" in asked
         assert not any(word in asked for word in ("picks", "picked", "others"))
 
 
 def test_a_campaign_says_in_words_what_a_set_and_joint_features_mean() -> None:
     words = CAMPAIGNS["a set of 6 of 18 classes"].in_words()
     assert (
-        "Asked: the label, one of 18 classes. A report names 6 of them; the true one is among them with probability "
-        "0.576."
+        "A report names 6 of 18 answers to the label, the true one among them with a chance of 57.6 in 100."
     ) in words  # 6 e / (6 e + 12)
     words = CAMPAIGNS["joint features"].in_words()
-    assert any("picks 4 of them at random and reports nothing about the others" in line for line in words)
+    assert any("picks 4 at random, and randomizes their answers together" in line for line in words)
+    assert any("the report says nothing about the rest" in line for line in words)
     # e^2 / (e^2 + 15) = 0.330 that all four are true, and a share 7/15 of the other values has a given answer right.
-    assert any("If picked, true with probability 0.643" in line for line in words)
+    assert any("If picked, true with a chance of 64.3 in 100" in line for line in words)
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)

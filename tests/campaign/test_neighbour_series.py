@@ -108,7 +108,7 @@ def test_a_wave_of_lists_is_read_as_it_was_and_names_no_table() -> None:
     assert not waves_of(CLASS)[1].neighbour_series.asks_for_lists
     words = "\n".join(wave.in_words())
     assert "Whole lists are not protected." in words
-    assert "A device says of each of 6 people whether they are neighbours." in words
+    assert "A device says of each of 6 people whether they are among a person's neighbours." in words
     assert "published" not in words
 
 
@@ -119,7 +119,11 @@ FORGED_LISTS: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "another share of words": ((*BIT, "true"), 2**52 + 1, "does not hold the integers"),
     "three values": ((*BIT, "domain_size"), 3, "does not hold the integers"),
     "more people than there are": (("neighbours", "answers", 0, "people"), 7, "lists are of 7 people"),
-    "too many people": (("neighbours", "answers", 0, "people"), 50_001, "the people of a randomized list"),
+    "too many people": (
+        ("neighbours", "answers", 0, "people"),
+        50_001,
+        "an answer.people must be a whole number from 2",
+    ),
     "a table": (("neighbours", "table"), "a" * 64, "but for one that asks for the list itself"),
 }
 

@@ -12,13 +12,13 @@ import pytest
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.plan import CampaignPlan
-from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.cli import main
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import Column, FeatureSchema
+from veilgraph.privacy.strict_json import canonical_json, content_id
 
 CLASSES = tuple(f"c{i}" for i in range(3))
 SCHEMA = FeatureSchema(columns=(), classes=CLASSES)

@@ -49,7 +49,7 @@ def estimate_with_liars(share: float, liars: float, channel: SymmetricChannel) -
 def naming(count: int, people: int, mechanism: LabelMechanism) -> np.ndarray:
     """Return reports of which `count` name class 0, as a class or in a set of two."""
     if isinstance(mechanism, SubsetSelection):
-        return np.repeat(mechanism.masks([(0, 1), (1, 2)]), [count, people - count], axis=0)
+        return np.repeat(mechanism.encode([(0, 1), (1, 2)]), [count, people - count], axis=0)
     return np.repeat([0, 1], [count, people - count])
 
 
@@ -115,7 +115,7 @@ def test_liars_who_name_a_class_among_others_move_its_estimate_as_the_formula_sa
         named[hostile] = False
         named[hostile, 0] = named[hostile, rng.integers(1, 7, size=len(hostile))] = True
         plausible = PlausibleShares(classes=CLASSES, ranges={CLASSES[0]: (0, 1)})
-        found.append(plausible.check(SETS.pack(named), SETS)[0].estimate)
+        found.append(plausible.check(SETS.encode([np.flatnonzero(row) for row in named]), SETS)[0].estimate)
     mean = estimate_with_liars(RARE, liars, SETS.channel)
     observed = float(SETS.channel.other) + mean * float(SETS.channel.gain)
     error = np.sqrt(observed * (1 - observed) / PEOPLE) / float(SETS.channel.gain)

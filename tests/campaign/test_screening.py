@@ -267,7 +267,7 @@ def test_label_sets_against_their_neighbourhood_are_flagged_where_the_likelihood
     private = csbm(2000, num_classes=8, homophily=0.97, seed=0)
     clean = label_reports(mechanism, private.labels, private.graph, 0)
     hostile = np.arange(2000) % 50 == 0
-    lies = mechanism.masks([((y + 2) % 8, (y + 3) % 8) for y in private.labels.tolist()])
+    lies = mechanism.encode([((y + 2) % 8, (y + 3) % 8) for y in private.labels.tolist()])
     labels = np.where(hostile[:, None], lies, clean.labels)
     found, _ = flag_unlikely_labels(replace(clean, labels=labels), 0.1, ignoring=np.zeros(2000, dtype=np.bool_))
     assert found[hostile].mean() > 0.5
@@ -324,7 +324,7 @@ def test_people_of_one_class_send_equal_sets_no_more_often_than_allowed(mechanis
         bool(flag_equal_sets(label_reports(mechanism, labels, ring, seed), level).any()) for seed in range(draws)
     )
     assert flagged <= binom.isf(1e-4, draws, level)
-    equal = mechanism.masks([range(mechanism.set_size)] * 300)
+    equal = mechanism.encode([range(mechanism.set_size)] * 300)
     assert flag_equal_sets(replace(label_reports(mechanism, labels, ring, 0), labels=equal), level).all()
 
 
@@ -333,7 +333,7 @@ def test_liars_who_agree_on_a_set_are_flagged_and_hardly_anyone_else() -> None:
     mechanism, private = SubsetSelection(18, 1.0), csbm(2000, num_classes=18, seed=0)
     reports = label_reports(mechanism, private.labels, private.graph, 0)
     labels = reports.labels.copy()
-    labels[:40] = mechanism.masks([(0, 2, 3, 5, 8, 13)])
+    labels[:40] = mechanism.encode([(0, 2, 3, 5, 8, 13)])
     screening = screen(replace(reports, labels=labels))
     assert screening.labels[:40].all()
     # Mean 0.19 of 1,960: four or more have probability below 1e-4.
@@ -353,7 +353,7 @@ def test_a_class_that_nobody_has_is_called_too_rare_at_most_at_the_stated_rate(
     collections = (label_reports(mechanism, labels, ring, seed) for seed in range(draws))
     assert sum(bool(find_rare_values(each, level)) for each in collections) <= binom.isf(1e-4, draws, level)
     avoided = label_reports(mechanism, labels, ring, 0)
-    lie = mechanism.masks([range(mechanism.set_size)]) if isinstance(mechanism, SubsetSelection) else 0
+    lie = mechanism.encode([range(mechanism.set_size)]) if isinstance(mechanism, SubsetSelection) else 0
     assert find_rare_values(replace(avoided, labels=np.where(True, lie, avoided.labels)), level)
 
 

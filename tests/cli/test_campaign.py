@@ -104,8 +104,8 @@ def test_show_explains_in_plain_words(folder: Path, capsys: Capture) -> None:
         "To learn",
         "a@example.org",
         "2100-01-01",
-        "picks 1 of them",
-        '"age": "0 to below 30", "30 to 120"',
+        "picks 1 at random",
+        '"age": "0 to below 30"',
         "health",
         "Not protected",
     ):
@@ -409,7 +409,7 @@ def test_randomize_says_what_a_set_means(folder: Path, capsys: Capture) -> None:
     report = Report.from_json(Path("r.json").read_text(), Campaign.from_json(Path("c.json").read_bytes()))
     assert isinstance(report.label, tuple)
     assert len(report.label) == 4
-    assert 'names 4 of the 12 classes of "health"; yours is among them with probability 0.576.' in words
+    assert 'names 4 of 12 answers to "health", the true one among them with a chance of 57.6 in 100.' in words
     assert "Named: " + ", ".join(f'"c{code}"' for code in report.label) + "." in words
 
 
@@ -547,7 +547,7 @@ def test_a_series_of_features_and_label_is_made_answered_and_sent_wave_by_wave(f
     assert new(*BUDGET, "--waves", "3", "--wave-epsilon-x", "0.4") == 0
     said = capsys.readouterr().out
     assert "Two records that never change" in said
-    assert "the same ones in every wave" in said
+    assert "the same ones in every round" in said
     assert main([*TOKENS, "--new-key", "--graph", "edges.csv"]) == 0
     store = ["--store", "device", "--limit", "9"]
     assert main([*randomize(*store, node="007"), "--out", "r1.json"]) == 0

@@ -37,12 +37,12 @@ from tests.support.forgeries import (
 from tests.support.mutations import mutated_campaigns
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
-from veilgraph.campaign.strict_json import canonical_json, content_id, number_text
 from veilgraph.client import participant
 from veilgraph.errors import CampaignError, DomainError, VeilgraphError
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.plain_text import look, misleading_character
 from veilgraph.privacy.schema import Column, FeatureSchema
+from veilgraph.privacy.strict_json import canonical_json, content_id, number_text
 
 BINARY = CAMPAIGNS["binary"]
 SETS = CAMPAIGNS["a set of 6 of 18 classes"]

@@ -30,10 +30,10 @@ from tests.support.neighbour_series import (
 from veilgraph.campaign import Campaign, Report
 from veilgraph.campaign.neighbour_series import turn_of
 from veilgraph.campaign.people_file import PeopleFile
-from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.errors import CampaignError, VeilgraphError
 from veilgraph.privacy.epsilon import ListLoss
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, RandomizedNeighbourList
+from veilgraph.privacy.strict_json import canonical_json, content_id
 
 pytestmark = needs_node
 

@@ -199,7 +199,7 @@ def test_any_list_of_any_people_is_randomized_as_the_package_does(people: int, e
     rng, mechanism, names = random.Random(seed), RandomizedNeighbourList(people, epsilon), names_of(people)
     rows = [rng.randrange(people) for _ in range(rng.randrange(2 * people))]
     words = make_neighbour_vectors.RecordedWords(rng, make_neighbour_vectors.turning_words(mechanism))
-    expected = mechanism.texts(mechanism.randomize(np.bincount(rows, minlength=people)[None], rng=words))[0]
+    expected = mechanism.decode(mechanism.randomize(np.bincount(rows, minlength=people)[None], rng=words))[0]
     case = {"list": [names[row] for row in rows], "words": words.drawn}
     asked = published(people, 3, None) | {"mechanism": document(mechanism), "cases": [case]}
     (reply,) = in_node("neighbours", [asked])

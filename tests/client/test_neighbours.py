@@ -36,7 +36,6 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.people_file import PeopleFile, people_file
 from veilgraph.campaign.report import Report
-from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.client import answer, answer_neighbours, ledger, set_limit, verify
 from veilgraph.client.participant import (
     Beliefs,
@@ -53,6 +52,7 @@ from veilgraph.privacy import belief_table
 from veilgraph.privacy.belief_table import BeliefTable
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList
 from veilgraph.privacy.mechanisms.random_source import WORDS
+from veilgraph.privacy.strict_json import canonical_json, content_id
 
 LIST = ["u0", "u10", "ü", "u0"]
 IN_ORDER = PeopleFile.of(NAMES).names  # rows of the table

@@ -38,12 +38,12 @@ from tests.support.forgeries import FORGERIES, JOINT_FORGERIES, MISTAKES, RECORD
 from tests.support.participant_page import answer_to
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
-from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.client import answer, answered, check_receipt, has_reported, participant, send, withdraw
 from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED, mean_over_subsets
 from veilgraph.privacy.schema import Column, FeatureSchema
+from veilgraph.privacy.strict_json import canonical_json
 
 BINARY = CAMPAIGNS["binary"]
 SETS = CAMPAIGNS["a set of 6 of 18 classes"]

@@ -75,7 +75,7 @@ def test_without_noise_the_graph_stays_as_it_is() -> None:
 def test_a_report_has_as_many_names_and_bytes_as_is_stated() -> None:
     answer = RandomizedNeighbourList(PEOPLE, EPSILON)
     facts = list_facts(answer, 2 * SMALL.num_edges / PEOPLE)
-    texts = answer.texts(answer.randomize(lists_of(SMALL), rng=np.random.default_rng(0)))
+    texts = answer.decode(answer.randomize(lists_of(SMALL), rng=np.random.default_rng(0)))
     # The names of one report have a standard deviation of at most sqrt(300 * 0.12 * 0.88) = 5.6.
     assert abs(np.mean([len(rows_in(text)) for text in texts]) - facts.names) < 5 * 5.6 / math.sqrt(PEOPLE)
     assert {len(text) for text in texts} == {facts.answer_bytes}

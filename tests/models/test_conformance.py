@@ -141,7 +141,7 @@ def test_sets_of_one_class_give_the_results_of_grr(
     if perturbed.label_mechanism.set_size > 1:
         return
     single = SubsetSelection(3, BUDGET.epsilon_y, 1)
-    sets = replace(perturbed, labels=single.masks(perturbed.labels[:, None].tolist()), label_mechanism=single)
+    sets = replace(perturbed, labels=single.encode(perturbed.labels[:, None].tolist()), label_mechanism=single)
     # Sums may be rounded in another order.
     assert np.allclose(make().fit(sets, SPLIT).predict_proba(), fitted.predict_proba(), atol=1e-4)
 

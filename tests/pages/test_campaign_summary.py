@@ -66,7 +66,7 @@ def test_the_guess_is_reached_by_the_worst_report_of_the_worst_records() -> None
 def test_a_label_alone_has_one_figure_and_names_the_size_of_its_sets() -> None:
     assert [each.part for each in exposures(LABEL_ALONE)] == ["The whole report"]
     (sentence,) = methods(LABEL_ALONE)
-    assert sentence.startswith("A report names 6 answers to “health”, the true one among them with a chance of")
+    assert sentence.startswith("A report names 6 of 18 answers to “health”, the true one among them with a chance of")
 
 
 def words_of(document: str) -> str:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veilgraph.campaign.strict_json import number_text
 from veilgraph.privacy.accounting import Guarantee, guarantee_of, theorem_1_figure
 from veilgraph.privacy.epsilon import PrivacyLoss, show_epsilon, state_epsilon
 from veilgraph.privacy.mechanisms import GRR, GRRFS, NeighbourhoodClass, NeighbourhoodHistogram
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
+from veilgraph.privacy.strict_json import number_text
 
 FEATURES = PrivacyLoss(user_level=10.0, attribute_level=(0.25, 0.5))
 LABEL = PrivacyLoss(user_level=3.0, attribute_level=(3.0,))

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.strict_json import canonical_json, content_id
+from veilgraph.privacy.strict_json import canonical_json, content_id
 
 RECORD: dict[str, Any] = {f"x{i}": i % 2 for i in range(8)} | {"ill": "yes"}
 

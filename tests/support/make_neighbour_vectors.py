@@ -105,7 +105,7 @@ def answer_of(mechanism: Answer, sums: list[int], words: OSRandom) -> list[int] 
     if isinstance(mechanism, NeighbourhoodClass):
         pointed = [code for code, count in enumerate(sums) if count == max(sums)]
         picked = pointed[int(words.integers(0, len(pointed), size=1)[0])]
-        return list(mechanism.sets.codes(mechanism.sets.randomize(np.array([picked]), rng=words))[0])
+        return list(mechanism.sets.decode(mechanism.sets.randomize(np.array([picked]), rng=words))[0])
     if isinstance(mechanism, RandomizedNeighbourList):
         drawn = words.integers(0, WORDS, size=mechanism.num_people).tolist()
         kept = [word < mechanism.bit.table.true for word in drawn]

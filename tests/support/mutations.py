@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from veilgraph.campaign.strict_json import content_id
+from veilgraph.privacy.strict_json import content_id
 
 ODD: list[Any] = [
     None,

@@ -17,7 +17,7 @@ from veilgraph.collector.store import ReportStore
 from veilgraph.deploy.publish_wave import publish_wave
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable
-from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, RandomizedNeighbourList
+from veilgraph.privacy.mechanisms import GRR, RandomizedNeighbourList
 
 SIZE = 240
 NAMES = PeopleFile.of(f"p{i:03}" for i in range(SIZE)).names  # in the order of rows
@@ -65,10 +65,10 @@ def _said(
         listed = np.zeros((SIZE, SIZE), dtype=np.int64)
         for row, neighbours in zip(listed, lists, strict=True):
             row[list(neighbours)] = 1
-        return answer.texts(answer.randomize(listed, rng=rng))
+        return answer.decode(answer.randomize(listed, rng=rng))
     assert published is not None
     rows = answer.randomize(BeliefTable.from_bytes(published).sums(lists), rng=rng)
-    return answer.sets.codes(rows) if isinstance(answer, NeighbourhoodClass) else list(map(tuple, rows.tolist()))
+    return list(map(tuple, answer.decode(rows)))
 
 
 def _as_json(answer: tuple[int, ...] | str) -> list[int] | str:

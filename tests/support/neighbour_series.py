@@ -13,11 +13,11 @@ from tests.support.campaigns import NONCE
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.people_file import people_file
-from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList
 from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.privacy.strict_json import canonical_json, content_id
 
 CLOSES = datetime(2100, 1, 1, tzinfo=UTC)
 CLASSES = ("red", "green", "blue")
@@ -29,7 +29,7 @@ CLASS = NeighbourhoodClass(3, 2.0)
 HISTOGRAM = NeighbourhoodHistogram(3, 1.0, finest_scale(3))
 CAPPED = NeighbourhoodHistogram(3, 0.1, finest_scale(3), cap=2)
 LIST = RandomizedNeighbourList(len(NAMES), 3.0)
-ANSWERS = {"class": CLASS, "histogram": HISTOGRAM, "capped histogram": CAPPED}
+ANSWERS: dict[str, Answer] = {"class": CLASS, "histogram": HISTOGRAM, "capped histogram": CAPPED}
 
 
 def first_document(people: Graph = PEOPLE, *, epsilon_y: float = 2.0, **settings: Any) -> Campaign:

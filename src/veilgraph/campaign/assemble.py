@@ -18,7 +18,6 @@ from veilgraph.privacy.mechanisms import (
     JointGRR,
     LabelMechanism,
     LongitudinalFeatures,
-    SubsetSelection,
     WaveEvidence,
 )
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
@@ -78,7 +77,7 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
     labels = np.zeros(nodes, dtype=np.int64) if mechanism is None else mechanism.blank(nodes)
     has_features, has_label, has_answer = (np.zeros(nodes, dtype=np.bool_) for _ in range(3))
     number_of = {name: number for number, name in enumerate(graph.names)}
-    named: dict[int, int | tuple[int, ...]] = {}
+    named: dict[int, Any] = {}
     for report in reports:
         node = number_of.get(report.node)
         if node is None:
@@ -97,9 +96,8 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
     if isinstance(asked, LongitudinalFeatures) and of_waves is not None:
         asked = asked.combining(of_waves, latest=waves == "latest")
         features = asked.evidence(of_waves)
-    if named:
-        said: Any = list(named.values())
-        labels[list(named)] = mechanism.masks(said) if isinstance(mechanism, SubsetSelection) else said
+    if named and campaign.label_mechanism is not None:
+        labels[list(named)] = campaign.label_mechanism.encode([*named.values()])
     return ReportCodes(
         features=features,
         labels=labels,
@@ -115,7 +113,7 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
 def code_type(campaign: Campaign) -> type[np.integer[Any]]:
     """Return the type of feature codes in the reports of a campaign."""
     mechanism = campaign.feature_mechanism
-    return campaign.schema.code_dtype if mechanism is None or isinstance(mechanism, GRRFS) else mechanism.code_type
+    return campaign.schema.code_dtype if mechanism is None else mechanism.code_type
 
 
 def perturbed_graph(
@@ -163,8 +161,7 @@ def reports_of(perturbed: PerturbedGraph, campaign: Campaign) -> Iterator[Report
     """Return the reports of a perturbed graph, in the order of nodes and waves: the inverse of `perturbed_graph`."""
     mechanism, has_label = perturbed.label_mechanism, np.flatnonzero(perturbed.has_label)
     labels = perturbed.labels[has_label]
-    said: Iterable[Any] = mechanism.codes(labels) if isinstance(mechanism, SubsetSelection) else labels.tolist()
-    label_of = dict(zip(has_label.tolist(), said, strict=True))
+    label_of = dict(zip(has_label.tolist(), mechanism.decode(labels), strict=True))
     for node, name in enumerate(perturbed.graph.names):
         if perturbed.has_features[node] or node in label_of:
             report = Report(campaign=campaign.id, node=name, features=None, label=None)

@@ -12,7 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from veilgraph.campaign.strict_json import (
+from veilgraph.errors import CampaignError
+from veilgraph.privacy.estimate import Estimate
+from veilgraph.privacy.strict_json import (
     TIME_FORMAT,
     expect_object,
     expect_text,
@@ -20,8 +22,6 @@ from veilgraph.campaign.strict_json import (
     expect_whole,
     parse_json,
 )
-from veilgraph.errors import CampaignError
-from veilgraph.privacy.estimate import Estimate
 
 Verdict = Literal["enough", "more helps", "unclear"]
 

@@ -15,7 +15,7 @@ import math
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
@@ -23,20 +23,6 @@ from typing import Any, Literal
 from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries
 from veilgraph.campaign.notice import NOTICE_KEYS, check_texts, time_in_words
 from veilgraph.campaign.people_file import people_of
-from veilgraph.campaign.strict_json import (
-    TIME_FORMAT,
-    canonical_json,
-    content_id,
-    expect_choice,
-    expect_list,
-    expect_number,
-    expect_object,
-    expect_text,
-    expect_time,
-    expect_whole,
-    number_text,
-    parse_strict,
-)
 from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
@@ -46,17 +32,27 @@ from veilgraph.privacy.mechanisms import (
     GRRFS,
     JointGRR,
     LongitudinalFeatures,
-    NeighbourhoodClass,
-    RandomizedNeighbourList,
     SubsetSelection,
-    SymmetricChannel,
     WaveEvidence,
 )
-from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
-from veilgraph.privacy.mechanisms.registry import best_label_mechanism
+from veilgraph.privacy.mechanisms.registry import FEATURE_FORMS, LABEL_FORMS, best_label_mechanism
+from veilgraph.privacy.mechanisms.wire import chance_text, find_form
 from veilgraph.privacy.plain_text import counted, look, quote, quoted_lines
 from veilgraph.privacy.schema import Column, FeatureSchema
+from veilgraph.privacy.strict_json import (
+    TIME_FORMAT,
+    canonical_json,
+    content_id,
+    expect_list,
+    expect_number,
+    expect_object,
+    expect_text,
+    expect_time,
+    expect_whole,
+    number_text,
+    parse_strict,
+)
 
 FORMAT = 3
 """Format of all documents but those of waves about private neighbours."""
@@ -65,8 +61,6 @@ WAVE_FORMAT = 4
 
 _FeatureMechanism = GRRFS | JointGRR | LongitudinalFeatures
 _LabelMechanism = GRR | SubsetSelection | WaveEvidence
-_FEATURE_MECHANISMS: dict[str, type[GRRFS | JointGRR]] = {"grr_fs": GRRFS, "joint_grr": JointGRR}
-_LABEL_MECHANISMS: dict[str, type[GRR | SubsetSelection]] = {"grr": GRR, "subset_selection": SubsetSelection}
 
 # Limits within which a phone's browser checks the attribute-level guarantee in seconds.
 _MAX_FEATURES = 2**14
@@ -175,9 +169,8 @@ class Campaign:
                 f"the series asks for one of {self.neighbours.label.domain_size} classes, "
                 f"the schema has {self.schema.num_classes}"
             )
-        asked = self.neighbours.answer
-        if isinstance(asked, RandomizedNeighbourList) and asked.num_people != self.nodes:
-            raise CampaignError(f"lists are of {asked.num_people} people, and the series has {self.nodes}")
+        for answer in self.neighbours.answers:
+            answer.check_asked(classes=self.schema.num_classes, people=self.nodes)
 
     def _check_notice(self) -> None:
         expect_whole(self.notice_version, "notice.version", 1, 2**53 - 1)
@@ -407,7 +400,6 @@ class Campaign:
 
     def _checked_against(self, stated: dict[str, Any]) -> Campaign:
         """Return the campaign with the epsilons that its document states; refuse other integers, or a false promise."""
-        _check_tables(stated, self.bound)
         if self.waves is not None:
             _check_waves(stated["waves"], self.bound["waves"])
         guarantee = StatedGuarantee.parse(stated["guarantee"])
@@ -573,30 +565,18 @@ class Campaign:
             )
             if self.neighbours.turns is not None:
                 yield f"Each person answers one of {self.neighbours.turns} waves, which a hash of the id decides."
-            yield _answer_in_words(self.neighbours.answer)
+            yield self.neighbours.answer.method_in_words("a person's neighbours")
         features = self.feature_mechanism
         if features is not None:
-            yield _features_in_words(features)
+            yield features.method_in_words(counted(features.num_features, "feature"))
             yield (
                 "Each feature may be left out: a random answer takes its place on the device before that, and nobody "
                 "can tell."
             )
         if (label := self.label_mechanism) is not None:
-            said = (
-                "It is true"
-                if isinstance(label, GRR)
-                else f"It is asked in {label.waves} waves; a report is true"
-                if isinstance(label, WaveEvidence)
-                else f"A report names {label.set_size} of them; the true one is among them"
-            )
-            yield f"Asked: the label, one of {label.domain_size} classes. {said} with {self.chance_in_words}."
+            yield label.method_in_words("the label")
             if features is not None:
                 yield "The label may be left out, too, which is visible."
-
-    @property
-    def chance_in_words(self) -> str:
-        """Probability that a report names the true class, in words; empty if no label is collected."""
-        return "" if self.label_mechanism is None else _probability_text(self.label_mechanism.channel)
 
     def _texts(self) -> Iterator[str]:
         yield f"Purpose: {quote(self.purpose)}"
@@ -604,11 +584,27 @@ class Campaign:
         if self.schema.note:
             yield f"Note: {quote(self.schema.note)}"
         if self.feature_mechanism is not None:
-            chances = _chances_if_picked(self.feature_mechanism)
+            sizes = self.feature_mechanism.domain_sizes
+            chances = {
+                size: chance_text(self.feature_mechanism.picked_channel(sizes.index(size))) for size in set(sizes)
+            }
             for name, codes in zip(self.schema.feature_names, self.schema.code_names, strict=True):
                 yield f"If picked, true with {chances[len(codes)]}: {_question_text(name, codes)}"
         if self.label_mechanism is not None:
             yield f"Label: {_question_text(self.label, self.schema.classes)}"
+
+    @property
+    def report_parts(self) -> dict[str, dict[str, Any]]:
+        """JSON schema of each part of a report, besides campaign and node; a part that is not collected is null."""
+        if self.neighbours is not None:
+            return {"answer": self.neighbours.answer.report_schema}
+        parts = {"features": self.feature_mechanism, "label": self.label_mechanism}
+        schemas = {
+            part: {"type": "null"} if each is None else {"anyOf": [each.report_schema, {"type": "null"}]}
+            for part, each in parts.items()
+        }
+        wave = {} if self.waves is None else {"wave": {"type": "integer", "minimum": 1, "maximum": self.waves.waves}}
+        return schemas | wave
 
     def is_open(self, now: datetime) -> bool:
         """Return whether reports are still accepted."""
@@ -624,13 +620,13 @@ class Campaign:
                 "group": self.schema.group,
                 "label": {"name": self.label, "classes": list(self.schema.classes)},
             },
-            "features": None if self.feature_mechanism is None else _features_document(self.feature_mechanism),
-            "label": None if self.label_mechanism is None else _label_document(self.label_mechanism),
+            "features": None if self.feature_mechanism is None else self.feature_mechanism.document,
+            "label": None if self.label_mechanism is None else self.label_mechanism.document,
             "guarantee": (self.stated or StatedGuarantee.of(self.guarantee)).document,
             "graph": {"nodes": self.nodes, "sha256": self.graph},
         }
         if self.neighbours is not None:
-            stated = {**self.neighbours.document, "label": _label_document(self.neighbours.label)}
+            stated = {**self.neighbours.document, "label": self.neighbours.label.document}
             kept = {key: parts[key] for key in ("format", "schema", "graph")}
             return {**kept, "neighbours": stated, "guarantee": self.neighbours.guarantee_document}
         return {**parts, "nonce": self.nonce, "waves": self._waves_document()}
@@ -648,10 +644,9 @@ class Campaign:
             "guarantee": {relation.key: _text(terms.total.under(relation)) for relation in HistoryRelation},
         }
         if isinstance(label, WaveEvidence):
-            document |= {"epsilon": number_text(label.wave_epsilon), "table": _table_document(label.wave.table)}
+            document |= label.wave_document
         if isinstance(features, LongitudinalFeatures):  # documents about the label alone do not have the key
-            tables = [_table_document(response.wave.table) for response in features.responses]
-            document["features"] = {"epsilon": number_text(features.wave_epsilon), "tables": tables}
+            document["features"] = features.wave_document
         return document
 
     @property
@@ -718,110 +713,18 @@ def _column_document(column: Column) -> dict[str, Any]:
     return {"name": column.name, "values": list(column.values)}
 
 
-def _table_document(table: IntegerTable) -> dict[str, int]:
-    return {"domain_size": table.domain_size, "true": table.true, "other": table.other}
-
-
-def _features_document(mechanism: _FeatureMechanism) -> dict[str, Any]:
-    if isinstance(mechanism, LongitudinalFeatures):  # the permanent answers
-        tables = [_table_document(response.permanent.table) for response in mechanism.responses]
-        return {
-            "mechanism": "grr",
-            "epsilon": number_text(mechanism.epsilon),
-            "sampled": mechanism.sampled,
-            "tables": tables,
-        }
-    responses = mechanism.responses if isinstance(mechanism, GRRFS) else mechanism.responses.values()
-    return {
-        "mechanism": _name_of(mechanism, _FEATURE_MECHANISMS),
-        "epsilon": number_text(mechanism.epsilon),
-        "sampled": mechanism.sampled,
-        "tables": [_table_document(response.table) for response in responses],
-    }
-
-
-def _label_document(mechanism: _LabelMechanism) -> dict[str, Any]:
-    if isinstance(mechanism, WaveEvidence):  # the permanent answer
-        return _label_document(mechanism.permanent)
-    document = {"mechanism": _name_of(mechanism, _LABEL_MECHANISMS), "epsilon": number_text(mechanism.epsilon)}
-    if isinstance(mechanism, GRR):
-        return {**document, "table": _table_document(mechanism.table)}
-    return {**document, "size": mechanism.set_size, "table": asdict(mechanism.table)}
-
-
-def _name_of(mechanism: object, known: Mapping[str, type]) -> str:
-    return next(name for name, kind in known.items() if isinstance(mechanism, kind))
-
-
-def _chances_if_picked(mechanism: _FeatureMechanism) -> dict[int, str]:
-    """Return the probability that a picked feature is reported truly, in words, by its domain size."""
-    first = {size: mechanism.domain_sizes.index(size) for size in set(mechanism.domain_sizes)}
-    if isinstance(mechanism, GRRFS):
-        return {size: _probability_text(mechanism.responses[i].channel) for size, i in first.items()}
-    return {size: _probability_text(mechanism.channel(i)) for size, i in first.items()}
-
-
-def _probability_text(channel: SymmetricChannel) -> str:
-    return f"probability {float(channel.keep):.3f}"
-
-
 def _question_text(name: str, answers: Sequence[str]) -> str:
     return f"{quote(name)}: {', '.join(map(quote, answers))}"
 
 
-def _features_in_words(features: _FeatureMechanism) -> str:
-    """Say how many features are asked, which of them a device picks, and what it reports about these."""
-    asked, picks = counted(features.num_features, "feature"), features.sampled < features.num_features
-    picked = f"A device picks {features.sampled} of them at random"
-    if isinstance(features, LongitudinalFeatures):
-        start = f"Asked in {counted(features.waves, 'wave')}: {asked}. "
-        if picks:
-            start += f"{picked}, the same ones in every wave, and reports nothing about the others. "
-        return (
-            f"{start}A report has the true answer to {'a picked one' if picks else 'each'} with the probability below."
-        )
-    if isinstance(features, JointGRR):
-        start = f"{picked} and reports nothing about the others. It" if picks else "A device"
-        return (
-            f"Asked: {asked}. {start} reports the true answers to all of them together, or another combination of "
-            "answers at random; each answer is true with the probability below."
-        )
-    if picks:
-        return (
-            f"Asked: {asked}. {picked} and reports the true answer to each with the probability below; for all others "
-            "it reports a random value."
-        )
-    return f"Asked: {asked}. A device reports the true answer to each with the probability below."
-
-
-def _answer_in_words(answer: Answer) -> str:
-    if isinstance(answer, RandomizedNeighbourList):
-        chance, strangers = _probability_text(answer.bit.channel), float(answer.bit.channel.other) * answer.num_people
-        return (
-            f"A device says of each of {answer.num_people:,} people whether they are neighbours. What it says is true "
-            f"with {chance}, so that it names some {strangers:,.0f} by chance. The list itself never leaves it."
-        )
-    added = "A device adds up what is published about them; the list never leaves it."
-    if isinstance(answer, NeighbourhoodClass):
-        chance = _probability_text(answer.sets.channel)
-        named = f"{answer.sets.set_size} of {answer.num_classes} classes"
-        return f"{added} It names {named}; the one that the neighbours point to is among them with {chance}."
-    capped = "" if answer.cap is None else f", at most {counted(answer.cap, 'neighbour')} in each"
-    return f"{added} It reports a number for each of {answer.num_classes} classes{capped}, with noise."
-
-
 def _series(stated: object, schema: FeatureSchema) -> NeighbourSeries:
-    label = _label(stated.get("label") if isinstance(stated, dict) else None, schema, None)
-    if isinstance(label, WaveEvidence):
-        raise CampaignError("neighbours.label is asked once")
-    return NeighbourSeries.parse(stated, label)
+    label = stated.get("label") if isinstance(stated, dict) else None
+    form = find_form(label, LABEL_FORMS, "neighbours.label")
+    return NeighbourSeries.parse(stated, form.read(label, "neighbours.label", schema.num_classes))
 
 
 def _check_series(stated: dict[str, Any], derived: dict[str, Any], series: NeighbourSeries) -> None:
-    """Refuse a wave whose integers or epsilons are not those that follow from its budgets."""
-    if stated["neighbours"]["label"] != derived["neighbours"]["label"]:
-        epsilon = derived["neighbours"]["label"]["epsilon"]
-        raise CampaignError(f"neighbours.label does not hold the integers that an epsilon of {epsilon} gives")
+    """Refuse a wave whose epsilons are not those that follow from its integers."""
     if stated["guarantee"] != derived["guarantee"]:
         total = describe_epsilon(ListRelation.ONE_ENTRY, series.answer.list_loss.one_entry)
         raise CampaignError(
@@ -832,10 +735,21 @@ def _check_series(stated: dict[str, Any], derived: dict[str, Any], series: Neigh
 def _mechanisms(stated: dict[str, Any], schema: FeatureSchema) -> dict[str, Any]:
     if "neighbours" in stated:
         return {"feature_mechanism": None, "label_mechanism": None}
-    waves = _waves(stated.get("waves"), stated["features"])
+    features, label = stated["features"], stated["label"]
+    sizes, classes = schema.domain_sizes, schema.num_classes
+    waves = _waves(stated["waves"], features)
+    if waves is not None:
+        return {
+            "feature_mechanism": None if features is None else LongitudinalFeatures.read_series(features, sizes, waves),
+            "label_mechanism": None if label is None else WaveEvidence.read_series(label, classes, waves),
+        }
     return {
-        "feature_mechanism": None if stated["features"] is None else _features(stated["features"], schema, waves),
-        "label_mechanism": None if stated["label"] is None else _label(stated["label"], schema, waves),
+        "feature_mechanism": None
+        if features is None
+        else find_form(features, FEATURE_FORMS, "features").read(features, "features", sizes),
+        "label_mechanism": None
+        if label is None
+        else find_form(label, LABEL_FORMS, "label").read(label, "label", classes),
     }
 
 
@@ -850,33 +764,6 @@ def _waves(stated: object, features: object) -> dict[str, Any] | None:
     if asked:
         expect_object(parts["features"], {"epsilon", "tables"}, "waves.features")
     return parts
-
-
-def _features(stated: object, schema: FeatureSchema, waves: dict[str, Any] | None) -> _FeatureMechanism:
-    parts = expect_object(stated, {"mechanism", "epsilon", "sampled", "tables"}, "features")
-    sampled = expect_whole(parts["sampled"], "features.sampled", 1, schema.num_features)
-    epsilon = expect_number(parts["epsilon"], "features.epsilon")
-    if waves is None:
-        mechanism = expect_choice(parts["mechanism"], _FEATURE_MECHANISMS, "features.mechanism")
-        return mechanism(schema.domain_sizes, sampled, epsilon)
-    if parts["mechanism"] != "grr":
-        raise CampaignError("features.mechanism is not grr: the permanent answers of a series are by GRR")
-    of_wave = expect_number(waves["features"]["epsilon"], "waves.features.epsilon")
-    return LongitudinalFeatures(schema.domain_sizes, sampled, epsilon, of_wave, waves["count"], waves["values"])
-
-
-def _label(stated: object, schema: FeatureSchema, waves: dict[str, Any] | None) -> _LabelMechanism:
-    sets = {"size"} if isinstance(stated, dict) and stated.get("mechanism") == "subset_selection" else set()
-    parts = expect_object(stated, {"mechanism", "epsilon", "table"} | sets, "label")
-    mechanism = expect_choice(parts["mechanism"], _LABEL_MECHANISMS, "label.mechanism")
-    epsilon, classes = expect_number(parts["epsilon"], "label.epsilon"), schema.num_classes
-    if waves is None:
-        size = {"size": expect_whole(parts["size"], "label.size", 1, classes - 1)} if sets else {}
-        return mechanism(classes, epsilon, **size)
-    if mechanism is not GRR:
-        raise CampaignError("label.mechanism is not grr: the permanent answers of a series are by GRR")
-    of_wave = expect_number(waves["epsilon"], "waves.epsilon")
-    return WaveEvidence(classes, epsilon, of_wave, waves["count"], waves["values"])
 
 
 def _schema(stated: object, notice: Mapping[str, Any]) -> FeatureSchema:
@@ -901,14 +788,6 @@ def _column(entry: object) -> Column:
         edges = tuple(expect_number(edge, f"an edge of '{name}'") for edge in items)
         return Column(name=name, edges=edges, whole=whole)
     return Column(name=name, values=tuple(expect_text(value, f"a value of '{name}'", min_length=0) for value in items))
-
-
-def _check_tables(stated: dict[str, Any], derived: dict[str, Any]) -> None:
-    """Refuse a document whose integers are not those that follow from its schema and budget."""
-    for part, which in (("features", "tables"), ("label", "table")):
-        if derived[part] is not None and stated[part][which] != derived[part][which]:
-            epsilon = derived[part]["epsilon"]
-            raise CampaignError(f"{part}.{which} does not hold the integers that an epsilon of {epsilon} gives")
 
 
 def _check_waves(stated: dict[str, Any], derived: dict[str, Any]) -> None:

@@ -8,7 +8,6 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.campaign.document import Campaign
@@ -19,7 +18,6 @@ from veilgraph.errors import CampaignError, GraphError, ReportError, RunError
 from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph
 from veilgraph.graph.mutual_pairs import mutual_pairs
 from veilgraph.privacy.belief_table import BeliefTable
-from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,7 +106,7 @@ class NeighbourCollection:
         for campaign, asked, wave in zip(self.documents[1:], self.waves, perturbed.neighbour_waves, strict=True):
             answered = np.flatnonzero(wave.has_answer)
             rows = wave.answers[answered]
-            for node, answer in zip(answered.tolist(), _codes(asked.answer, rows), strict=True):
+            for node, answer in zip(answered.tolist(), asked.answer.decode(rows), strict=True):
                 yield Report(
                     campaign=campaign.id,
                     node=names[node],
@@ -120,24 +118,10 @@ class NeighbourCollection:
                 )
 
 
-def _codes(mechanism: Answer, rows: NDArray[Any]) -> list[Any]:
-    """Return answers as reports have them."""
-    if isinstance(mechanism, NeighbourhoodHistogram):
-        return list(rows.tolist())
-    return mechanism.sets.codes(rows) if isinstance(mechanism, NeighbourhoodClass) else mechanism.texts(rows)
-
-
-def _arrays(mechanism: Answer, codes: list[Any]) -> Any:
-    """Return answers as mechanisms have them: the inverse of `_codes`."""
-    if isinstance(mechanism, NeighbourhoodHistogram):
-        return codes
-    return mechanism.sets.masks(codes) if isinstance(mechanism, NeighbourhoodClass) else mechanism.packed(codes)
-
-
 def _wave(mechanism: Answer, table: BeliefTable | None, people: Graph, said: dict[str, Any]) -> NeighbourWave:
     answered = np.array([name in said for name in people.names], dtype=np.bool_)
     answers = mechanism.blank(people.num_nodes)
     rows = [said[name] for name in people.names if name in said]
     if rows:
-        answers[answered] = _arrays(mechanism, rows)
+        answers[answered] = mechanism.encode(rows)
     return NeighbourWave(mechanism=mechanism, table=table, answers=answers, has_answer=answered)

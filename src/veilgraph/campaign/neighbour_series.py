@@ -10,35 +10,32 @@ Everybody answers every wave, or each person one of several: in turns.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from veilgraph.campaign.strict_json import (
-    expect_choice,
+from veilgraph.errors import BudgetError, CampaignError
+from veilgraph.privacy.accounting import Guarantee, NeighbourTerms, guarantee_of
+from veilgraph.privacy.belief_table import BeliefTable
+from veilgraph.privacy.epsilon import ListLoss, ListRelation, add_epsilons, state_epsilon
+from veilgraph.privacy.mechanisms import (
+    GRR,
+    NeighbourhoodMechanism,
+    SubsetSelection,
+)
+from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
+from veilgraph.privacy.mechanisms.registry import ANSWER_FORMS
+from veilgraph.privacy.mechanisms.wire import find_form
+from veilgraph.privacy.strict_json import (
     expect_list,
-    expect_number,
     expect_object,
     expect_whole,
     number_text,
 )
-from veilgraph.errors import BudgetError, CampaignError
-from veilgraph.privacy.accounting import Guarantee, NeighbourTerms, guarantee_of
-from veilgraph.privacy.belief_table import BeliefTable, finest_scale
-from veilgraph.privacy.epsilon import ListLoss, ListRelation, add_epsilons, state_epsilon
-from veilgraph.privacy.mechanisms import (
-    GRR,
-    NeighbourhoodClass,
-    NeighbourhoodHistogram,
-    RandomizedNeighbourList,
-    SubsetSelection,
-)
-from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
-from veilgraph.privacy.mechanisms.randomized_neighbour_list import MOST_PEOPLE
 
-Answer = NeighbourhoodClass | NeighbourhoodHistogram | RandomizedNeighbourList
-_CLASS, _HISTOGRAM, _LIST = "neighbourhood_class", "neighbourhood_histogram", "randomized_neighbour_list"
+Answer = NeighbourhoodMechanism
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -54,6 +51,7 @@ class NeighbourSeries:
         people: SHA-256 of the file of all people.
         table: SHA-256 of the published belief table; None where the wave asks for the list itself.
 
+    >>> from veilgraph.privacy.mechanisms import NeighbourhoodClass
     >>> series = NeighbourSeries(
     ...     documents=("a" * 64,), label=GRR(4, 2.0), answers=(NeighbourhoodClass(4, 1.0),), people="b" * 64,
     ...     table="c" * 64)
@@ -83,9 +81,9 @@ class NeighbourSeries:
                 f"neighbours.answers describes {len(self.answers)} waves, and {len(self.documents)} follow from the "
                 "documents: give one for each"
             )
-        for each in self.answers:
-            _check_answer(each, self.label.domain_size)
-        if self.wave > 1 and any(isinstance(each, RandomizedNeighbourList) for each in self.answers):
+        if any(math.isinf(each.list_loss.one_entry) for each in self.answers):
+            raise CampaignError("an answer is not private: people's answers are never collected without privacy")
+        if self.wave > 1 and any(each.asks_for_lists for each in self.answers):
             raise CampaignError("a series that asks for randomized lists has one wave: begin another series")
         if self.turns is not None:
             expect_whole(self.turns, "neighbours.turns", 2, MAX_WAVES)
@@ -121,7 +119,7 @@ class NeighbourSeries:
     @property
     def asks_for_lists(self) -> bool:
         """Whether this wave asks for the list itself, by randomized response; then the server learns a graph."""
-        return isinstance(self.answer, RandomizedNeighbourList)
+        return self.answer.asks_for_lists
 
     @property
     def published(self) -> set[str]:
@@ -151,7 +149,7 @@ class NeighbourSeries:
         """The series as JSON values, without the label's mechanism, which the campaign writes."""
         return {
             "documents": list(self.documents),
-            "answers": [_answer_document(each) for each in self.answers],
+            "answers": [each.document for each in self.answers],
             "turns": self.turns,
             "people": self.people,
             "table": self.table,
@@ -180,7 +178,10 @@ class NeighbourSeries:
         documents: Any = tuple(expect_list(parts["documents"], "neighbours.documents"))
         entries = expect_list(parts["answers"], "neighbours.answers")
         try:
-            answers = tuple(_answer(entry, label.domain_size) for entry in entries)
+            answers = tuple(
+                find_form(entry, ANSWER_FORMS, "an answer").read(entry, "an answer", label.domain_size)
+                for entry in entries
+            )
         except BudgetError as error:
             raise CampaignError(f"the campaign contradicts itself: {error}") from None
         return cls(
@@ -252,70 +253,6 @@ def read_table_file(folder: Path | None, series: NeighbourSeries, *, people: int
         ) from None
     series.check_table(content, people=people)
     return content
-
-
-def answer_title(answer: Answer) -> str:
-    """Return what a wave asks and what it protects, in a few words.
-
-    >>> answer_title(NeighbourhoodClass(4, 2.0))
-    'the class of the neighbours, epsilon 2 for any two lists'
-    """
-    if isinstance(answer, NeighbourhoodClass):
-        return f"the class of the neighbours, epsilon {answer.epsilon:g} for any two lists"
-    if isinstance(answer, RandomizedNeighbourList):
-        return f"the list of neighbours, randomized, epsilon {answer.epsilon:g} for one entry of it"
-    capped = "" if answer.cap is None else f", at most {answer.cap} in each class"
-    return f"a histogram of the neighbours{capped}, epsilon {answer.epsilon:g} for one entry of a list"
-
-
-def _check_answer(answer: Answer, classes: int) -> None:
-    if not isinstance(answer, RandomizedNeighbourList) and answer.num_classes != classes:
-        raise CampaignError(f"an answer is about {answer.num_classes} classes, the label has {classes}")
-    if isinstance(answer, NeighbourhoodHistogram) and answer.scale != finest_scale(classes):
-        raise CampaignError(
-            f"a histogram counts in {answer.scale} units, a belief in {classes} classes has {finest_scale(classes)}"
-        )
-    if answer.list_loss.one_entry == float("inf"):
-        raise CampaignError("an answer is not private: people's answers are never collected without privacy")
-
-
-def _answer_document(answer: Answer) -> dict[str, Any]:
-    epsilon = number_text(answer.epsilon)
-    if isinstance(answer, NeighbourhoodClass):
-        table = asdict(answer.sets.table)
-        return {"mechanism": _CLASS, "epsilon": epsilon, "size": answer.sets.set_size, "table": table}
-    if isinstance(answer, RandomizedNeighbourList):
-        bit = asdict(answer.bit.table)
-        return {"mechanism": _LIST, "epsilon": epsilon, "people": answer.num_people, "table": bit}
-    return {
-        "mechanism": _HISTOGRAM,
-        "epsilon": epsilon,
-        "scale": answer.scale,
-        "cap": answer.cap,
-        "largest": answer.largest,
-        "more": answer.noise.more,
-    }
-
-
-def _answer(entry: object, classes: int) -> Answer:
-    kinds = {_CLASS: {"size", "table"}, _HISTOGRAM: {"scale", "cap", "largest", "more"}, _LIST: {"people", "table"}}
-    named = entry.get("mechanism") if isinstance(entry, dict) else None
-    keys = expect_choice(named, kinds, "the mechanism of an answer")
-    parts = expect_object(entry, {"mechanism", "epsilon"} | keys, "an answer")
-    epsilon = expect_number(parts["epsilon"], "the epsilon of an answer")
-    answer: Answer
-    if named == _CLASS:
-        answer = NeighbourhoodClass(classes, epsilon, expect_whole(parts["size"], "the size of sets", 1, classes - 1))
-    elif named == _LIST:
-        people = expect_whole(parts["people"], "the people of a randomized list", 2, MOST_PEOPLE)
-        answer = RandomizedNeighbourList(people, epsilon)
-    else:
-        units = [expect_whole(parts[key], f"an answer's {key}", 1, 2**15 - 1) for key in ("scale", "largest")]
-        cap = None if parts["cap"] is None else expect_whole(parts["cap"], "an answer's cap", 1, 2**31 - 1)
-        answer = NeighbourhoodHistogram(classes, epsilon, units[0], cap, units[1])
-    if _answer_document(answer) != parts:
-        raise CampaignError(f"an answer does not hold the integers that an epsilon of {parts['epsilon']} gives")
-    return answer
 
 
 def _texts(loss: ListLoss) -> dict[str, str]:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from veilgraph.campaign.strict_json import expect_text, parse_json
 from veilgraph.errors import CampaignError
 from veilgraph.privacy.plain_text import look_alikes
 from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.privacy.strict_json import expect_text, parse_json
 
 NOTICE_KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "wave", "texts"}
 _TEXTS = ("purpose", "contact", "note")

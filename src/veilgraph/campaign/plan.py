@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from veilgraph.campaign.document import FORMAT, Campaign, new_nonce
-from veilgraph.campaign.strict_json import TIME_FORMAT, canonical_json, content_id, expect_object, parse_strict
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.privacy.strict_json import TIME_FORMAT, canonical_json, content_id, expect_object, parse_strict
 
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 _LATER: dict[str, Any] = {"purpose": "planned", "contact": "planned", "closes": _NEVER.strftime(TIME_FORMAT)}

@@ -17,9 +17,9 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from veilgraph.campaign.report import Report
-from veilgraph.campaign.strict_json import TIME_FORMAT, canonical_json, parse_json
 from veilgraph.campaign.tokens import signature_of
 from veilgraph.errors import ReportError
+from veilgraph.privacy.strict_json import TIME_FORMAT, canonical_json, parse_json
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from operator import lt
-from typing import Any, cast
+from typing import Any
 
 from veilgraph.campaign.document import Campaign
-from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries, turn_of
-from veilgraph.campaign.strict_json import canonical_json, parse_json
-from veilgraph.errors import DomainError, ReportError
-from veilgraph.privacy.mechanisms import (
-    GRR,
-    GRRFS,
-    NeighbourhoodClass,
-    RandomizedNeighbourList,
-    SubsetSelection,
-    WaveEvidence,
-)
+from veilgraph.campaign.neighbour_series import NeighbourSeries, turn_of
+from veilgraph.errors import ReportError
+from veilgraph.privacy.strict_json import canonical_json, parse_json
 
 MAX_NODE_LENGTH = 256
 _ID_STEP = 256
@@ -77,7 +67,7 @@ class Report:
                 features=None,
                 label=None,
                 wave=campaign.neighbours.wave,
-                answer=_answer(document["answer"], campaign.neighbours.answer),
+                answer=campaign.neighbours.answer.check_report(document["answer"], "answer"),
                 series=campaign.neighbours.first,
             )
         features, label = document["features"], document["label"]
@@ -86,8 +76,8 @@ class Report:
         return cls(
             campaign=campaign.id,
             node=check_node(document["node"]),
-            features=None if features is None else _features(features, campaign),
-            label=None if label is None else _label(label, campaign),
+            features=_checked(features, campaign.feature_mechanism, "features", campaign.schema.feature_names),
+            label=_checked(label, campaign.label_mechanism, "label", "label"),
             wave=None if series is None else _wave(document["wave"], series.waves),
         )
 
@@ -142,28 +132,13 @@ def _longest(campaign: Campaign) -> dict[str, Any]:
     """Return what no report of a campaign is longer than, about a node without a name."""
     document: dict[str, Any] = {"campaign": campaign.id, "node": ""}
     if campaign.neighbours is not None:
-        return document | {"answer": _longest_answer(campaign.neighbours.answer)}
+        return document | {"answer": campaign.neighbours.answer.longest_report}
     features, label, series = campaign.feature_mechanism, campaign.label_mechanism, campaign.waves
-    last = [size - 1 for size in campaign.schema.domain_sizes]
-    codes = last if isinstance(features, GRRFS) else [_longer(code, None) for code in last]
     return document | {
-        "features": None if features is None else codes,
-        "label": _longer(None if label is None else _longest_label(label), None),
+        "features": None if features is None else features.longest_report,
+        "label": None if label is None else _longer(label.longest_report, None),
         **({} if series is None else {"wave": series.waves}),
     }
-
-
-def _longest_label(mechanism: GRR | WaveEvidence | SubsetSelection) -> Any:
-    size = mechanism.domain_size
-    return list(range(size))[-mechanism.set_size :] if isinstance(mechanism, SubsetSelection) else size - 1
-
-
-def _longest_answer(mechanism: Answer) -> Any:
-    if isinstance(mechanism, NeighbourhoodClass):
-        return _longest_label(mechanism.sets)
-    if isinstance(mechanism, RandomizedNeighbourList):
-        return mechanism.texts(mechanism.blank(1))[0]
-    return [-mechanism.largest] * mechanism.num_classes
 
 
 def _longer(one: object, other: object) -> Any:
@@ -205,79 +180,16 @@ def _check_turn(node: str, series: NeighbourSeries) -> str:
     return node
 
 
-def _features(values: object, campaign: Campaign) -> tuple[int | None, ...]:
-    mechanism = campaign.feature_mechanism
+def _checked(value: object, mechanism: Any, part: str, named: str | Sequence[str]) -> Any:
+    """Return a part of a report, checked by its mechanism; None if it was left out."""
+    if value is None:
+        return None
     if mechanism is None:
-        raise ReportError("features: the campaign collects none; send null")
-    sizes = campaign.schema.domain_sizes
-    if not isinstance(values, list) or len(values) != len(sizes):
-        raise ReportError(f"features must be a list of {len(sizes)} codes")
-    if _are_codes(values, sizes) and isinstance(mechanism, GRRFS):
-        return tuple(values)
-    asked = [i for i, value in enumerate(values) if value is not None or isinstance(mechanism, GRRFS)]
-    if not isinstance(mechanism, GRRFS) and len(asked) != mechanism.sampled:
-        raise ReportError(f"features must hold codes of {mechanism.sampled} features, and null for all others")
-    for i in asked:
-        if not _is_code(values[i], sizes[i]):
-            name = campaign.schema.feature_names[i]
-            raise ReportError(f"feature {name[:40]!a}: the code must be a whole number from 0 to {sizes[i] - 1}")
-    return tuple(values)
-
-
-def _label(value: object, campaign: Campaign) -> int | tuple[int, ...]:
-    mechanism = campaign.label_mechanism
-    if mechanism is None:
-        raise ReportError("label: the campaign collects none; send null")
-    if isinstance(mechanism, GRR | WaveEvidence):
-        last = mechanism.domain_size - 1
-        if not _is_code(value, last + 1):
-            raise ReportError(f"label: the code must be a whole number from 0 to {last}")
-        return cast(int, value)
-    return _set(value, mechanism, "label")
-
-
-def _answer(value: object, mechanism: Answer) -> tuple[int, ...] | str:
-    if isinstance(mechanism, NeighbourhoodClass):
-        return _set(value, mechanism.sets, "answer")
-    if isinstance(mechanism, RandomizedNeighbourList):
-        try:
-            mechanism.packed([text := value if isinstance(value, str) else ""])
-        except DomainError as error:
-            raise ReportError(f"answer: {error}") from None
-        return text
-    classes, largest = mechanism.num_classes, mechanism.largest
-    if (
-        not isinstance(value, list)
-        or len(value) != classes
-        or not all(type(count) is int and -largest <= count <= largest for count in value)
-    ):
-        raise ReportError(f"answer: it must be a list of {classes} whole numbers from -{largest} to {largest}")
-    return tuple(value)
-
-
-def _set(value: object, mechanism: SubsetSelection, part: str) -> tuple[int, ...]:
-    size, last = mechanism.set_size, mechanism.domain_size - 1
-    if not isinstance(value, list) or len(value) != size or not _are_ascending_codes(value, last + 1):
-        raise ReportError(f"{part}: it must be a list of {size} different codes from 0 to {last}, in ascending order")
-    return tuple(value)
+        raise ReportError(f"{part}: the campaign collects none; send null")
+    return mechanism.check_report(value, named)
 
 
 def _wave(value: object, waves: int) -> int:
-    if not (_is_code(value, waves + 1) and value):
+    if type(value) is not int or not 1 <= value <= waves:
         raise ReportError(f"wave: it must be a whole number from 1 to {waves}")
-    return cast(int, value)
-
-
-def _are_codes(values: list[Any], domain_sizes: Sequence[int]) -> bool:
-    """Return whether every value is a code of its own domain; in C, because every report is checked."""
-    return set(map(type, values)) == {int} and min(values) >= 0 and all(map(lt, values, domain_sizes))
-
-
-def _are_ascending_codes(values: list[Any], domain_size: int) -> bool:
-    """Return whether the values are different codes of a domain, in ascending order."""
-    return all(_is_code(code, domain_size) for code in values) and all(low < high for low, high in pairwise(values))
-
-
-def _is_code(value: object, domain_size: int) -> bool:
-    """Return whether a value is an integer proper, as True, 1.0 and "1" are not, in its domain."""
-    return type(value) is int and 0 <= value < domain_size
+    return value

@@ -16,7 +16,6 @@ import typer
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
-from veilgraph.campaign.strict_json import canonical_json, parse_json
 from veilgraph.cli._common import echo, echo_json, show_progress
 from veilgraph.client import DrawnReport, answer, answer_neighbours, send, set_limit
 from veilgraph.client import fetch as fetch_published
@@ -26,6 +25,7 @@ from veilgraph.errors import GraphError, RunError, SendError
 from veilgraph.graph.text_tables import from_cell, read_text, read_text_table
 from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, Relation, json_epsilon, show_epsilon
 from veilgraph.privacy.plain_text import counted, quote
+from veilgraph.privacy.strict_json import canonical_json, parse_json
 
 T = TypeVar("T")
 
@@ -162,8 +162,8 @@ def randomize(
         echo_json(report)
         return
     echo(f"The report of {node} is in {out}; send it with 'submit'.")
-    if isinstance(report.get("label"), list):
-        echo(*_set_in_words(Campaign.from_json(document), report["label"]))
+    if isinstance(codes := report.get("label"), list):
+        echo(*_set_in_words(Campaign.from_json(document), codes))
     echo(_sum_in_words(read_ledger(folder), max_epsilon))
 
 
@@ -289,12 +289,8 @@ def _cost_in_words(one: Answered) -> str:
 def _set_in_words(campaign: Campaign, codes: list[int]) -> list[str]:
     """Say which classes the report names, and what that means."""
     names = ", ".join(quote(campaign.schema.classes[code]) for code in codes)
-    return [
-        f"It names {len(codes)} of the {campaign.schema.num_classes} classes of {quote(campaign.label)}; "
-        f"yours is among them with {campaign.chance_in_words}. The others are drawn at random: "
-        "nobody can tell from it which one is yours, or whether one is.",
-        f"Named: {names}.",
-    ]
+    method = campaign.label_mechanism.method_in_words(quote(campaign.label)) if campaign.label_mechanism else ""
+    return [f"{method} Nobody can tell from it which one is yours, or whether one is.", f"Named: {names}."]
 
 
 class _Neighbours:

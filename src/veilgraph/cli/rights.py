@@ -9,11 +9,11 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.receipt import Receipt, read_receipt
-from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.cli._common import echo, echo_json
 from veilgraph.client import check_receipt
 from veilgraph.client import withdraw as send_withdrawal
 from veilgraph.errors import RunError, SendError
+from veilgraph.privacy.strict_json import canonical_json
 
 receipt_app = typer.Typer(help="Check receipts of reports and withdrawals.")
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select, text
 
-from veilgraph.campaign.strict_json import canonical_json, content_id, parse_json
 from veilgraph.collector import database
 from veilgraph.errors import StoreError
+from veilgraph.privacy.strict_json import canonical_json, content_id, parse_json
 
 FIRST = "0" * 64
 """Hash before the first entry."""

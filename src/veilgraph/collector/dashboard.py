@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import tempfile
 import time
 from collections import Counter
@@ -23,7 +22,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import answer_title, turn_of
+from veilgraph.campaign.neighbour_series import turn_of
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.report import Report
 from veilgraph.collector.assessment_file import AssessmentFile
@@ -34,11 +33,10 @@ from veilgraph.collector.reminders import nodes_asked, nodes_to_remind, to_csv
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.statistics import StatisticsCache
 from veilgraph.collector.store import ReportStore
-from veilgraph.errors import MissingExtraError
 from veilgraph.graph import Graph
+from veilgraph.graph.arrow import arrow, column_type
 from veilgraph.privacy.estimate import QUANTILE
 from veilgraph.privacy.frequency import reports_needed
-from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.plain_text import counted
 
 # Size of the chart, in the coordinates of its SVG element.
@@ -312,7 +310,7 @@ def waves_of_series(campaign: Campaign, store: ReportStore, people: Sequence[int
     """
     if campaign.neighbours is None:
         return []
-    titles = ["the label", *map(answer_title, campaign.neighbours.answers)]
+    titles = ["the label", *(answer.title for answer in campaign.neighbours.answers)]
     counts = [store.count(campaign.series, wave=wave) for wave in range(len(titles))]
     return [(title, count, _share(count, asked)) for title, count, asked in zip(titles, counts, people, strict=True)]
 
@@ -363,19 +361,8 @@ def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> 
     Returns:
         Number of reports.
     """
-    try:
-        # Neither has type stubs.
-        pa: Any = importlib.import_module("pyarrow")
-        parquet: Any = importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise MissingExtraError(error.name or "pyarrow", "collector") from None
-    label = pa.list_(pa.uint16()) if isinstance(campaign.label_mechanism, SubsetSelection) else pa.uint16()
-    fields = [("node", pa.string()), ("features", pa.list_(pa.uint16())), ("label", label)]
-    if campaign.waves:
-        fields.append(("wave", pa.uint16()))
-    if campaign.neighbours:
-        is_text = campaign.neighbours.asks_for_lists
-        fields = [("node", pa.string()), ("answer", pa.string() if is_text else pa.list_(pa.int32()))]
+    pa, parquet = arrow(), arrow("parquet")
+    fields = [("node", pa.string()), *((part, column_type(each)) for part, each in campaign.report_parts.items())]
     schema = pa.schema(fields, metadata={"veilgraph.campaign": campaign.to_json()})
     written, remaining = 0, iter(reports)
     with parquet.ParquetWriter(path, schema) as writer:

@@ -8,10 +8,8 @@ from typing import Any, NotRequired, cast
 from typing_extensions import TypedDict
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt
 from veilgraph.campaign.report import MAX_NODE_LENGTH
-from veilgraph.privacy.mechanisms import GRRFS, NeighbourhoodClass, RandomizedNeighbourList, SubsetSelection
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -192,67 +190,10 @@ def submit_many(campaign: Campaign, *, most: int) -> dict[str, Any]:
 
 def report_schema(campaign: Campaign) -> dict[str, Any]:
     """Return the JSON schema of a report, in which every feature has a domain of its own."""
-    if campaign.neighbours is not None:
-        return _answer_schema(campaign.id, campaign.neighbours.answer)
-    sizes, joint = campaign.schema.domain_sizes, not isinstance(campaign.feature_mechanism, GRRFS)
-    features = {
-        "type": "array",
-        "prefixItems": [_optional(_code(size), collected=True) if joint else _code(size) for size in sizes],
-        "minItems": len(sizes),
-        "maxItems": len(sizes),
-    }
-    label = _code(campaign.schema.num_classes)
-    if isinstance(sets := campaign.label_mechanism, SubsetSelection):
-        label = _set(sets)
-    series = campaign.waves
-    wave = {} if series is None else {"wave": {"type": "integer", "minimum": 1, "maximum": series.waves}}
-    return _object(
-        {
-            "campaign": {"const": campaign.id},
-            "node": _NODE,
-            "features": _optional(features, collected=campaign.feature_mechanism is not None),
-            "label": _optional(label, collected=campaign.label_mechanism is not None),
-            **wave,
-        }
-    )
-
-
-def _answer_schema(campaign_id: str, answer: Answer) -> dict[str, Any]:
-    """Return the JSON schema of an answer to a wave about neighbours."""
-    if isinstance(answer, NeighbourhoodClass):
-        asked = _set(answer.sets)
-    elif isinstance(answer, RandomizedNeighbourList):
-        length = len(answer.texts(answer.blank(1))[0])
-        asked = {
-            "type": "string",
-            "description": "a bit for each person, as the bytes of the campaign format in base64url without padding",
-            "pattern": "^[A-Za-z0-9_-]*$",
-            "minLength": length,
-            "maxLength": length,
-        }
-    else:
-        asked = {
-            "type": "array",
-            "description": "a count for each class",
-            "items": {"type": "integer", "minimum": -answer.largest, "maximum": answer.largest},
-            "minItems": answer.num_classes,
-            "maxItems": answer.num_classes,
-        }
-    return _object({"campaign": {"const": campaign_id}, "node": _NODE, "answer": asked})
+    return _object({"campaign": {"const": campaign.id}, "node": _NODE, **campaign.report_parts})
 
 
 _NODE = {"type": "string", "minLength": 1, "maxLength": MAX_NODE_LENGTH}
-
-
-def _set(sets: SubsetSelection) -> dict[str, Any]:
-    return {
-        "type": "array",
-        "description": "different codes in ascending order",
-        "items": _code(sets.domain_size),
-        "uniqueItems": True,
-        "minItems": sets.set_size,
-        "maxItems": sets.set_size,
-    }
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -262,14 +203,6 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
         "additionalProperties": False,
         "properties": properties,
     }
-
-
-def _code(size: int) -> dict[str, Any]:
-    return {"type": "integer", "minimum": 0, "maximum": size - 1}
-
-
-def _optional(schema: dict[str, Any], *, collected: bool) -> dict[str, Any]:
-    return {"anyOf": [schema, {"type": "null"}]} if collected else {"type": "null"}
 
 
 def _body(schema: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
 from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.frequency import count_named, estimate_frequencies, estimated_variance
-from veilgraph.privacy.mechanisms import GRRFS, SymmetricChannel
+from veilgraph.privacy.mechanisms import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 
 if TYPE_CHECKING:
@@ -204,8 +204,7 @@ def _count_answers(campaign: Campaign, codes: ReportCodes) -> int:
     mechanism = campaign.feature_mechanism
     if mechanism is None:
         return 0
-    each = mechanism.num_features if isinstance(mechanism, GRRFS) else mechanism.sampled
-    return int(codes.has_features.sum()) * each
+    return int(codes.has_features.sum()) * mechanism.num_answered
 
 
 def _coverage(graph: Graph, reported: NDArray[np.bool_]) -> list[DegreeCoverage]:

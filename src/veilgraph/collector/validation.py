@@ -9,10 +9,10 @@ from typing import Any
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
-from veilgraph.campaign.strict_json import parse_json
 from veilgraph.collector.auth import Credentials
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.errors import ReportError
+from veilgraph.privacy.strict_json import parse_json
 
 
 @dataclass(kw_only=True, eq=False)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.assemble import check_graph
-from veilgraph.campaign.strict_json import TIME_FORMAT
 from veilgraph.deploy.helpful_reports import expected_help
 from veilgraph.deploy.learning_curve import ALL_SHARES, default_shares, learning_curve
 from veilgraph.deploy.model_folder import CARD, PEOPLE, Model
@@ -33,6 +32,7 @@ from veilgraph.models.baselines import class_shares
 from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.privacy.estimate import LEVEL, Estimate
 from veilgraph.privacy.mechanisms import LabelMechanism
+from veilgraph.privacy.strict_json import TIME_FORMAT
 from veilgraph.progress import Watch, unwatched
 
 FORMAT = 2

@@ -16,9 +16,9 @@ from veilgraph.campaign.assemble import ReportCodes, code_type, perturbed_graph_
 from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
 from veilgraph.errors import CampaignError, DomainError, GraphError, ReportError
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.graph.arrow import ArrowBatch, ArrowTable, arrow
+from veilgraph.graph.arrow import ArrowBatch, ArrowTable, arrow, column_type
 from veilgraph.graph.shards import KeyIndex, ShardFolder, node_keys, shard_name
-from veilgraph.privacy.mechanisms import GRRFS, SubsetSelection
+from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 from veilgraph.progress import Watch, unwatched
 
@@ -61,9 +61,8 @@ def reports_to_shard(source: str, campaign: Campaign, *, watch: Watch = unwatche
 def _stored_batches(store: str, campaign: Campaign, batch_reports: int, watch: Watch) -> Iterator[ArrowBatch]:
     pa = arrow()
 
-    sets = isinstance(campaign.label_mechanism, SubsetSelection)
-    label = pa.list_(pa.int32()) if sets else pa.int32()
-    schema = pa.schema([("node", pa.string()), ("features", pa.list_(pa.int32())), ("label", label)])
+    parts = campaign.report_parts
+    schema = pa.schema([("node", pa.string()), *((part, column_type(parts[part])) for part in _COLUMNS[1:])])
     with stored_reports(store, campaign, watch=watch) as reports:
         while group := list(islice(reports, batch_reports)):
             columns = [[getattr(report, name) for report in group] for name in _COLUMNS]
@@ -174,14 +173,14 @@ def _feature_codes(column: Any, campaign: Campaign) -> tuple[NDArray[np.int64], 
         raise ReportError("a report holds features, and the campaign collects none")
     codes = _rectangle(column.take(given), len(sizes), "features")
     asked = codes != NOT_ASKED
-    if (asked.sum(axis=1) != (len(sizes) if isinstance(mechanism, GRRFS) else mechanism.sampled)).any():
+    if (asked.sum(axis=1) != mechanism.num_answered).any():
         raise ReportError("a report has features that were not asked for, or lacks some")
     if ((codes < 0) & asked).any() or (codes >= sizes).any():
         raise ReportError("a feature code is outside its domain")
     return given, codes
 
 
-def _label_codes(column: Any, mechanism: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _label_codes(column: Any, mechanism: LabelMechanism) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the rows that have a label, and their reports as the mechanism has them."""
     pa = arrow()
 
@@ -189,15 +188,11 @@ def _label_codes(column: Any, mechanism: Any) -> tuple[NDArray[np.int64], NDArra
     if not len(given):
         return given, mechanism.blank(0)
     values = column.take(given)
-    if isinstance(mechanism, SubsetSelection):
-        sets = _rectangle(values, mechanism.set_size, "labels")
-        if (sets < 0).any() or (sets >= mechanism.domain_size).any():
-            raise ReportError("a label code is outside its domain")
-        named = np.zeros((len(sets), mechanism.domain_size), dtype=np.bool_)
-        np.put_along_axis(named, sets, True, axis=1)
-        reports = mechanism.pack(named)
+    if mechanism.report_schema["type"] == "array":
+        codes = _rectangle(values, mechanism.set_size, "labels")
     else:
-        reports = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        codes = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    reports = mechanism.encode(codes)
     mechanism.check_reports(reports)
     return given, reports
 

@@ -63,5 +63,5 @@ def list_facts(answer: RandomizedNeighbourList, mean_degree: float) -> ListFacts
     return ListFacts(
         false_neighbours=answer.false_neighbours,
         names=names,
-        answer_bytes=len(answer.texts(answer.blank(1))[0]),
+        answer_bytes=len(answer.longest_report),
     )

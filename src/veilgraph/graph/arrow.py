@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,6 +33,18 @@ def arrow(part: str = "") -> Any:
         return importlib.import_module(f"pyarrow.{part}" if part else "pyarrow")
     except ImportError as error:
         raise MissingExtraError(error.name or "pyarrow", "server") from error
+
+
+def column_type(schema: Mapping[str, Any]) -> Any:
+    """Return the type of a column for values of a JSON schema: codes, lists of codes, or nothing.
+
+    >>> str(column_type({"type": "integer"})), str(column_type({"anyOf": [{"type": "array"}, {"type": "null"}]}))
+    ('int32', 'list<item: int32>')
+    """
+    pa = arrow()
+    (kind, *_) = schema.get("anyOf", [schema])
+    types = {"array": pa.list_(pa.int32()), "integer": pa.int32(), "string": pa.string(), "null": pa.null()}
+    return types[kind["type"]]
 
 
 def read_buffer(path: Path) -> ArrowBuffer:

@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from importlib import resources
 from typing import Any, Literal, get_args
 
@@ -23,13 +22,6 @@ from veilgraph.campaign.notice import shown_answers, time_in_words
 from veilgraph.errors import MissingExtraError
 from veilgraph.pages.exposures import Exposure, series_exposures, series_steps
 from veilgraph.privacy.epsilon import HistoryRelation, NeighbourRelation, add_epsilons, short_epsilon, state_epsilon
-from veilgraph.privacy.mechanisms import (
-    GRRFS,
-    JointGRR,
-    LongitudinalFeatures,
-    RandomizedNeighbourList,
-    SymmetricChannel,
-)
 from veilgraph.privacy.plain_text import counted, escape
 
 try:
@@ -198,53 +190,19 @@ def questions(campaign: Campaign, language: str = "en") -> Iterator[Question]:
 
 def methods(campaign: Campaign, language: str = "en") -> Iterator[str]:
     """Yield sentences that say how a device randomizes the answers."""
-    name = _label_text(campaign, language)
     label, features = campaign.label_mechanism, campaign.feature_mechanism
     if campaign.neighbours is not None:
         label = campaign.neighbours.label
     if label is not None:
-        chance = f"with a chance of {_chance(label.channel.keep)} in 100"
-        if label.set_size == 1:
-            yield f"A report has the true answer to “{name}” {chance}, and another one otherwise."
-        else:
-            yield f"A report names {label.set_size} answers to “{name}”, the true one among them {chance}."
-    if campaign.neighbours is not None and isinstance(asked := campaign.neighbours.answer, RandomizedNeighbourList):
-        keep, by_chance = asked.bit.channel.keep, float(asked.bit.channel.other) * asked.num_people
-        yield (
-            f"A device names people as if they were in its list. Each who is in it is named with a chance of "
-            f"{_chance(keep)} in 100, and some {by_chance:,.0f} of the others by chance. Two people who name each "
-            "other are taken to know each other. The list itself never leaves the device."
-        )
-    elif campaign.neighbours is not None:
-        yield (
-            "In each wave a device looks the people in its list up in what is published, adds it up, and reports the "
-            "sum with noise. The list itself never leaves the device."
-        )
+        yield label.method_in_words(f"“{_label_text(campaign, language)}”")
+    if campaign.neighbours is not None:
+        yield campaign.neighbours.answer.method_in_words("the people in one's list")
         if campaign.neighbours.turns is not None:
             yield f"Each person answers one of {campaign.neighbours.turns} waves, which a hash of the id decides."
-    if features is None:
-        return
-    chances = [_chance(channel.keep) for channel in _channels_if_picked(features)]
-    chance = " to ".join(dict.fromkeys((min(chances, key=float), max(chances, key=float))))
-    others = counted(features.num_features, "other question" if label is not None else "question")
-    rest = (
-        "all the rest get random answers" if isinstance(features, GRRFS) else "the report says nothing about the rest"
-    )
-    same = ", the same ones in every round" if isinstance(features, LongitudinalFeatures) else ""
-    yield (
-        f"Of the {others} a device picks {features.sampled} at random{same}. The report has the true answer to a "
-        f"picked one with a chance of {chance} in 100; {rest}."
-    )
-
-
-def _channels_if_picked(features: GRRFS | JointGRR | LongitudinalFeatures) -> list[SymmetricChannel]:
-    if isinstance(features, GRRFS):
-        return [response.channel for response in features.responses]
-    return [features.channel(i) for i in range(features.num_features)]
-
-
-def _chance(probability: Fraction) -> str:
-    return f"{100 * float(probability):.1f}"
+    if features is not None:
+        yield features.method_in_words(
+            counted(features.num_features, "question" if label is None else "other question")
+        )
 
 
 def _label_text(campaign: Campaign, language: str) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from veilgraph.campaign.neighbour_series import NeighbourSeries
 from veilgraph.privacy.accounting import show_odds
 from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, add_epsilons, short_epsilon, state_epsilon
-from veilgraph.privacy.mechanisms import NeighbourhoodClass, RandomizedNeighbourList
 from veilgraph.privacy.plain_text import counted
 
 RELATIONS = {
@@ -90,18 +89,11 @@ def series_steps(series: NeighbourSeries, label: str) -> list[Step]:
         )
     ]
     for number, answer in enumerate(series.answers, start=1):
-        if isinstance(answer, NeighbourhoodClass):
-            asked = "the class that the people in one's list point to"
-        elif isinstance(answer, RandomizedNeighbourList):
-            asked = f"of each of {answer.num_people:,} people, whether they are in one's list"
-        else:
-            capped = "" if answer.cap is None else f", at most {answer.cap} people in each"
-            asked = f"how many of the people in one's list are thought to be in each class{capped}"
         loss = answer.list_loss
         steps.append(
             Step(
                 name=f"wave {number}",
-                asked=asked,
+                asked=answer.asked_in_words,
                 exposures=[
                     Exposure.of(f"Wave {number}", loss.under(relation), words) for relation, words in RELATIONS.items()
                 ],

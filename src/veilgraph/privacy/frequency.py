@@ -106,7 +106,7 @@ def count_named(reports: NDArray[Any], mechanism: LabelMechanism) -> NDArray[np.
     >>> count_named(np.array([2, 0, 2]), GRR(3, 1.0)).tolist()
     [1, 0, 2]
     >>> sets = SubsetSelection(4, 0.5)
-    >>> count_named(sets.masks([(0, 1), (0, 3)]), sets).tolist()
+    >>> count_named(sets.encode([(0, 1), (0, 3)]), sets).tolist()
     [2, 1, 0, 1]
     """
     counts = np.zeros(mechanism.domain_size, dtype=np.int64)

@@ -135,7 +135,7 @@ def sets(codes: Sequence[tuple[int, ...]], epsilon: float) -> PerturbedGraph:
     """Return label sets of two of three classes by every node of a path."""
     mechanism = SubsetSelection(3, epsilon, 2)
     single = reports([0] * len(codes), epsilon)
-    return replace(single, labels=mechanism.masks(codes), label_mechanism=mechanism)
+    return replace(single, labels=mechanism.encode(codes), label_mechanism=mechanism)
 
 
 def test_the_noisy_likelihood_of_a_set_counts_every_class_that_it_names() -> None:

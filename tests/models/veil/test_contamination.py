@@ -43,7 +43,7 @@ def with_liars(perturbed: PerturbedGraph, share: float) -> PerturbedGraph:
     if isinstance(mechanism, SubsetSelection):
         order = rng.random((len(liars), mechanism.domain_size))
         order[:, TARGET] = -1
-        labels[liars] = mechanism.masks(np.argsort(order, axis=1)[:, : mechanism.set_size].tolist())
+        labels[liars] = mechanism.encode(np.argsort(order, axis=1)[:, : mechanism.set_size].tolist())
     else:
         labels[liars] = TARGET
     return replace(perturbed, labels=labels)
@@ -54,7 +54,7 @@ def test_the_contaminated_channel_is_a_distribution(size: int) -> None:
     mechanism = SubsetSelection(5, 1.0, size)
     contamination = Contamination(share=0.3, targets=(0.5, 0.0, 0.5, 0.0, 0.0), set_size=size)
     sets = list(itertools.combinations(range(5), size))
-    named = torch.tensor(mechanism.named(mechanism.masks(sets)))
+    named = torch.tensor(mechanism.named(mechanism.encode(sets)))
     relative = contamination.likelihood(named, torch.ones(len(sets), dtype=torch.int64)).double().numpy()
     lies = 0.7 * relative / math.comb(4, size - 1)
     assert named.double().numpy().T @ lies == pytest.approx(0.3 * np.array(contamination.named_shares), abs=1e-6)

@@ -50,7 +50,7 @@ def draw(
     if isinstance(mechanism, SubsetSelection):
         order = rng.random((len(chosen), CLASSES))
         order[np.arange(len(chosen)), target] = -1
-        reports[chosen] = mechanism.masks(np.argsort(order, axis=1)[:, : mechanism.set_size].tolist())
+        reports[chosen] = mechanism.encode(np.argsort(order, axis=1)[:, : mechanism.set_size].tolist())
     else:
         reports[chosen] = target
     perturbed = PerturbedGraph(

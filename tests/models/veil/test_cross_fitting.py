@@ -66,7 +66,7 @@ def test_the_likelihood_of_a_set_is_that_of_the_mechanism(size: int) -> None:
     perturbed = simulate(private, PrivacyBudget(1.0, 0.7, 1), split, rng=rng, label=lambda k, e: mechanism)
     labels = CrossFitting.random(perturbed, seed=0)
     shares = torch.from_numpy(rng.dirichlet(np.ones(4), size=len(labels.reporting_nodes))).float()
-    sets = mechanism.codes(perturbed.labels[labels.reporting_nodes.numpy()])
+    sets = mechanism.decode(perturbed.labels[labels.reporting_nodes.numpy()])
     # Up to the number of sets that hold a given class.
     factor = math.comb(3, size - 1)
     exact = [

@@ -83,12 +83,12 @@ def width(mechanism: Mechanism) -> int:
 
 def all_reports(mechanism: Mechanism) -> NDArray[Any]:
     reports = list(mechanism.reports())
-    return mechanism.masks(reports) if isinstance(mechanism, SubsetSelection) else np.array(reports)
+    return mechanism.encode(reports) if isinstance(mechanism, SubsetSelection) else np.array(reports)
 
 
 def as_tuples(mechanism: Mechanism, drawn: NDArray[Any]) -> list[tuple[int, ...]]:
     """Return the rows of an array of reports in the form of `Mechanism.reports`."""
-    return mechanism.codes(drawn) if isinstance(mechanism, SubsetSelection) else [tuple(row) for row in drawn.tolist()]
+    return mechanism.decode(drawn) if isinstance(mechanism, SubsetSelection) else [tuple(row) for row in drawn.tolist()]
 
 
 @every_mechanism

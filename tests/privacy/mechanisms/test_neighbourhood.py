@@ -51,20 +51,15 @@ def few_sums(mechanism: NeighbourhoodMechanism) -> list[tuple[int, ...]]:
 
 
 def as_tuples(mechanism: NeighbourhoodMechanism, drawn: NDArray[Any]) -> list[tuple[int, ...]]:
-    if isinstance(mechanism, NeighbourhoodClass):
-        return mechanism.sets.codes(drawn)
-    if isinstance(mechanism, RandomizedNeighbourList):
-        return list(map(rows_in, mechanism.texts(drawn)))
-    return [tuple(row) for row in drawn.tolist()]
+    said = mechanism.decode(drawn)
+    return [rows_in(each) if isinstance(each, str) else tuple(each) for each in said]
 
 
 def all_reports(mechanism: NeighbourhoodMechanism) -> NDArray[Any]:
-    reports = list(mechanism.reports())
-    if isinstance(mechanism, NeighbourhoodClass):
-        return mechanism.sets.masks(reports)
+    reports: list[Any] = list(mechanism.reports())
     if isinstance(mechanism, RandomizedNeighbourList):
-        return mechanism.packed([text_of(report, mechanism.num_people) for report in reports])
-    return np.array(reports, dtype=np.int32)
+        reports = [text_of(report, mechanism.num_people) for report in reports]
+    return mechanism.encode(reports)
 
 
 @every_mechanism

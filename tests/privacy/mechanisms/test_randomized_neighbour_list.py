@@ -19,8 +19,8 @@ from veilgraph.privacy.mechanisms.randomized_neighbour_list import MOST_PEOPLE
 def test_answers_as_bits_are_the_people_that_they_name(drawn: tuple[int, list[set[int]]]) -> None:
     people, sets = drawn
     mechanism, texts = RandomizedNeighbourList(people, 1.0), [text_of(each, people) for each in sets]
-    packed = mechanism.packed(texts)
-    assert mechanism.texts(packed) == texts
+    packed = mechanism.encode(texts)
+    assert mechanism.decode(packed) == texts
     for row, named in zip(packed, sets, strict=True):
         assert set(np.flatnonzero(np.unpackbits(row, count=people, bitorder="little")).tolist()) == named
 
@@ -36,9 +36,9 @@ def test_all_lists_have_one_length(people: int, data: st.DataObject) -> None:
 def test_text_that_is_no_list_of_nine_people_is_refused(text: str) -> None:
     """Nine people take two bytes, so seven bits are spare, and of the third character two more."""
     mechanism = RandomizedNeighbourList(9, 1.0)
-    assert mechanism.texts(mechanism.packed(["_wE", "AAA"])) == ["_wE", "AAA"]
+    assert mechanism.decode(mechanism.encode(["_wE", "AAA"])) == ["_wE", "AAA"]
     with pytest.raises(DomainError, match="a neighbour list"):
-        mechanism.packed(["AAA", text])
+        mechanism.encode(["AAA", text])
 
 
 @pytest.mark.parametrize("people", [0, 1, MOST_PEOPLE + 1])

@@ -13,6 +13,7 @@ from veilgraph.errors import DomainError
 from veilgraph.privacy.epsilon import PrivacyLoss
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+from veilgraph.privacy.mechanisms.wire import PackedForm
 
 Record = tuple[float, ...]
 Report = tuple[int, ...]
@@ -60,10 +61,11 @@ class Mechanism(Hashable, Protocol):
         ...
 
 
-class LabelMechanism(Mechanism, Protocol):
+class LabelMechanism(PackedForm, Mechanism, Protocol):
     """A mechanism for one class out of a declared domain. Its report names a set of w classes; with GRR, w is 1.
 
-    All consumers of labels read reports through `named`, `channel` and `likelihood`, so any label mechanism will do.
+    All consumers of labels read reports through `named`, `channel` and `likelihood`, and their wire form through the
+    methods of `PackedForm`, so any label mechanism will do.
     """
 
     @property
@@ -93,10 +95,6 @@ class LabelMechanism(Mechanism, Protocol):
 
     def named(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which classes each report names, [reports, classes]."""
-        ...
-
-    def blank(self, count: int) -> NDArray[Any]:
-        """Return an array for `count` reports, to be filled in."""
         ...
 
     def check_reports(self, reports: NDArray[Any]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+from veilgraph.privacy.mechanisms.wire import check_features, code_schema
 
 NOT_ASKED = -1
 """Code in a report of a feature that was not sampled."""
@@ -38,6 +39,26 @@ class SampledAnswers:
     def code_type(self) -> type[np.int8] | type[np.int32]:
         """Type of the codes in reports: a byte unless a domain is too large for it."""
         return np.int8 if max(self.domain_sizes) <= 2**7 else np.int32
+
+    @property
+    def num_answered(self) -> int:
+        """Number of features that a report answers, m."""
+        return self.sampled
+
+    @property
+    def report_schema(self) -> dict[str, Any]:
+        """JSON schema of a report: a code for each sampled feature, null for all others."""
+        codes = [{"anyOf": [code_schema(size), {"type": "null"}]} for size in self.domain_sizes]
+        return {"type": "array", "prefixItems": codes, "minItems": len(codes), "maxItems": len(codes)}
+
+    @property
+    def longest_report(self) -> list[int | None]:
+        """JSON values that no report is longer than; null has four characters."""
+        return [size - 1 if size > 1000 else None for size in self.domain_sizes]
+
+    def check_report(self, value: object, names: Sequence[str]) -> tuple[int | None, ...]:
+        """Return JSON values as a report; refuse everything that does not hold m codes."""
+        return check_features(value, self.domain_sizes, self.sampled, names)
 
     @property
     def answering_rate(self) -> Fraction:

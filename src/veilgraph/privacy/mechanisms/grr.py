@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from veilgraph.privacy.mechanisms.base import Record, Report, check_codes
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
+from veilgraph.privacy.mechanisms.wire import chance_text, check_code, check_integers, code_schema, read_parts
+from veilgraph.privacy.strict_json import number_text
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class GRR:
     >>> label.randomize(np.array([0, 1, 2, 2]), rng=np.random.default_rng(0)).shape
     (4,)
     """
+
+    wire_name: ClassVar[str] = "grr"
 
     domain_size: int
     epsilon: float
@@ -103,6 +107,51 @@ class GRR:
             raise DomainError(f"label reports have shape {reports.shape} and type {reports.dtype}: expected codes")
         if ((reports < 0) | (reports >= self.domain_size)).any():
             raise DomainError(f"a reported label is outside 0..{self.domain_size - 1}")
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Part of the campaign document."""
+        return {"mechanism": self.wire_name, "epsilon": number_text(self.epsilon), "table": self.table.document}
+
+    @classmethod
+    def read(cls, stated: object, where: str, domain_size: int) -> Self:
+        """Read the part of a document; refuse integers that do not follow from its epsilon."""
+        parts, epsilon = read_parts(stated, {"table"}, where)
+        mechanism = cls(domain_size, epsilon)
+        check_integers(mechanism, parts, where)
+        return mechanism
+
+    @property
+    def report_schema(self) -> dict[str, Any]:
+        """JSON schema of a report: a code."""
+        return code_schema(self.domain_size)
+
+    @property
+    def longest_report(self) -> int:
+        """JSON values that no report is longer than."""
+        return self.domain_size - 1
+
+    def check_report(self, value: object, where: str) -> int:
+        """Return JSON values as a report; refuse everything that is not a code."""
+        return check_code(value, self.domain_size, where)
+
+    def encode(self, reports: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
+        """Return codes as an array, [reports]."""
+        return np.asarray(reports, dtype=np.int64)
+
+    def decode(self, rows: NDArray[Any]) -> list[int]:
+        """Return the codes of an array, [reports]: the inverse of `encode`."""
+        return list(rows.tolist())
+
+    def method_in_words(self, question: str) -> str:
+        """Say to people how a device randomizes the answer to a question.
+
+        >>> GRR(3, 1.0).method_in_words("the label")
+        'A report has the true answer to the label with a chance of 57.6 in 100, and another one otherwise.'
+        """
+        return (
+            f"A report has the true answer to {question} with {chance_text(self.channel)}, and another one otherwise."
+        )
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Randomize each entry of `values` independently; the result has the same shape and type."""

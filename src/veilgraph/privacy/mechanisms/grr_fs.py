@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,14 @@ from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets, mean_ove
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import joint_epsilon, log_ratio
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
+from veilgraph.privacy.mechanisms.wire import (
+    check_features,
+    check_integers,
+    code_schema,
+    read_parts,
+    sampled_in_words,
+)
+from veilgraph.privacy.strict_json import expect_whole, number_text
 from veilgraph.progress import tracked
 
 
@@ -55,6 +63,8 @@ class GRRFS:
     ... ).shape
     (2, 2)
     """
+
+    wire_name: ClassVar[str] = "grr_fs"
 
     domain_sizes: tuple[int, ...]
     sampled: int
@@ -114,6 +124,57 @@ class GRRFS:
     def channel(self, feature: int) -> SymmetricChannel:
         """Return the channel of one feature: GRR, diluted by the uniform padding of unsampled features."""
         return self.responses[feature].channel.diluted(self.sampling_rate)
+
+    @property
+    def num_answered(self) -> int:
+        """Number of features that a report answers, d."""
+        return self.num_features
+
+    @property
+    def code_type(self) -> type[np.uint8] | type[np.uint16]:
+        """Type of the codes in reports: a byte unless a domain is too large for it."""
+        return np.uint8 if max(self.domain_sizes) <= 2**8 else np.uint16
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Part of the campaign document: a table for each feature."""
+        return {
+            "mechanism": self.wire_name,
+            "epsilon": number_text(self.epsilon),
+            "sampled": self.sampled,
+            "tables": [response.table.document for response in self.responses],
+        }
+
+    @classmethod
+    def read(cls, stated: object, where: str, domain_sizes: tuple[int, ...]) -> Self:
+        """Read the part of a document; refuse integers that do not follow from its epsilon."""
+        parts, epsilon = read_parts(stated, {"sampled", "tables"}, where)
+        mechanism = cls(domain_sizes, expect_whole(parts["sampled"], f"{where}.sampled", 1, len(domain_sizes)), epsilon)
+        check_integers(mechanism, parts, where)
+        return mechanism
+
+    @property
+    def report_schema(self) -> dict[str, Any]:
+        """JSON schema of a report: a code for each feature."""
+        codes = [code_schema(size) for size in self.domain_sizes]
+        return {"type": "array", "prefixItems": codes, "minItems": len(codes), "maxItems": len(codes)}
+
+    @property
+    def longest_report(self) -> list[int]:
+        """JSON values that no report is longer than."""
+        return [size - 1 for size in self.domain_sizes]
+
+    def check_report(self, value: object, names: Sequence[str]) -> tuple[int | None, ...]:
+        """Return JSON values as a report; refuse everything that is not a code of each feature."""
+        return check_features(value, self.domain_sizes, self.num_features, names)
+
+    def picked_channel(self, feature: int) -> SymmetricChannel:
+        """Return the channel of a sampled feature: GRR."""
+        return self.responses[feature].channel
+
+    def method_in_words(self, question: str) -> str:
+        """Say to people how a device randomizes the answers to questions."""
+        return sampled_in_words(self, question, rest="all the rest get random answers")
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Draw one report for each row of `values`, [people, features]."""

@@ -67,6 +67,11 @@ class IntegerTable:
         return cls(domain_size=domain_size, true=true, other=other)
 
     @property
+    def document(self) -> dict[str, int]:
+        """The integers, as a campaign document states them."""
+        return {"domain_size": self.domain_size, "true": self.true, "other": self.other}
+
+    @property
     def epsilon(self) -> float:
         """ln(true / other), rounded up to a float: never below the exact value."""
         return joint_epsilon([self])

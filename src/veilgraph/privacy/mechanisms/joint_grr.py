@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED, SampledAnsw
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import LARGEST_DOMAIN
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
+from veilgraph.privacy.mechanisms.wire import check_integers, read_parts, sampled_in_words
+from veilgraph.privacy.strict_json import expect_whole, number_text
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class JointGRR(SampledAnswers):
     >>> (reports != NOT_ASKED).sum(axis=1).tolist()
     [4, 4, 4]
     """
+
+    wire_name: ClassVar[str] = "joint_grr"
 
     epsilon: float
     responses: Mapping[int, GRR] = field(init=False, repr=False, compare=False)
@@ -132,6 +136,34 @@ class JointGRR(SampledAnswers):
         )
         words = sum(sets.values()) * WORDS
         return SymmetricChannel(domain_size=size, keep=Fraction(others + surplus, words), other=Fraction(others, words))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Part of the campaign document: a table for each number of joint values."""
+        return {
+            "mechanism": self.wire_name,
+            "epsilon": number_text(self.epsilon),
+            "sampled": self.sampled,
+            "tables": [response.table.document for response in self.responses.values()],
+        }
+
+    @classmethod
+    def read(cls, stated: object, where: str, domain_sizes: tuple[int, ...]) -> Self:
+        """Read the part of a document; refuse integers that do not follow from its epsilon."""
+        parts, epsilon = read_parts(stated, {"sampled", "tables"}, where)
+        sampled = expect_whole(parts["sampled"], f"{where}.sampled", 1, len(domain_sizes))
+        mechanism = cls(domain_sizes, sampled, epsilon)
+        check_integers(mechanism, parts, where)
+        return mechanism
+
+    def picked_channel(self, feature: int) -> SymmetricChannel:
+        """Return the channel of a sampled feature, averaged over the features sampled with it."""
+        return self.channel(feature)
+
+    def method_in_words(self, question: str) -> str:
+        """Say to people how a device randomizes the answers to questions."""
+        again = "" if self.sampled == 1 else ", and randomizes their answers together"
+        return sampled_in_words(self, question, again=again, rest="the report says nothing about the rest")
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Draw one report for each row: codes of the m sampled features, NOT_ASKED elsewhere, [people, features]."""

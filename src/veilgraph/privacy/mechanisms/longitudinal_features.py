@@ -19,11 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from veilgraph.errors import CampaignError
 from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import HistoryRelation, PrivacyLoss, SeriesLoss, add_epsilons
 from veilgraph.privacy.mechanisms.base import Record, Report, check_table
@@ -31,6 +32,9 @@ from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED, SampledAnswers, draw_subsets
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 from veilgraph.privacy.mechanisms.wave_evidence import WaveEvidence, people_by_reports
+from veilgraph.privacy.mechanisms.wire import check_integers, read_parts, sampled_in_words
+from veilgraph.privacy.plain_text import counted
+from veilgraph.privacy.strict_json import expect_number, expect_whole, number_text
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class LongitudinalFeatures(SampledAnswers):
     >>> (monthly.evidence(reports.reshape(4, 12, 5)) != NOT_ASKED).sum(axis=1).tolist()
     [3, 3, 3, 3]
     """
+
+    wire_name: ClassVar[str] = "grr"
 
     epsilon: float
     wave_epsilon: float
@@ -108,6 +114,50 @@ class LongitudinalFeatures(SampledAnswers):
     def channel(self, feature: int) -> SymmetricChannel:
         """Return the channel from the value of a sampled feature to its evidence, on average over the people."""
         return self.series[self.domain_sizes[feature]].channel
+
+    def picked_channel(self, feature: int) -> SymmetricChannel:
+        """Return the channel of a sampled feature."""
+        return self.channel(feature)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Part of the campaign document about the permanent answers: a table for each feature."""
+        return {
+            "mechanism": self.wire_name,
+            "epsilon": number_text(self.epsilon),
+            "sampled": self.sampled,
+            "tables": [response.permanent.table.document for response in self.responses],
+        }
+
+    @classmethod
+    def read_series(cls, stated: object, domain_sizes: tuple[int, ...], waves: Mapping[str, Any]) -> Self:
+        """Read the parts of a document about the features and about their waves.
+
+        Args:
+            stated: part about the permanent answers.
+            domain_sizes: gamma_i.
+            waves: part about the waves, with the keys that all series have.
+        """
+        parts, epsilon = read_parts(stated, {"sampled", "tables"}, "features")
+        if parts["mechanism"] != cls.wire_name:
+            raise CampaignError("features.mechanism is not grr: the permanent answers of a series are by GRR")
+        sampled = expect_whole(parts["sampled"], "features.sampled", 1, len(domain_sizes))
+        of_wave = expect_number(waves["features"]["epsilon"], "waves.features.epsilon")
+        mechanism = cls(domain_sizes, sampled, epsilon, of_wave, waves["count"], waves["values"])
+        check_integers(mechanism, parts, "features")
+        return mechanism
+
+    @property
+    def wave_document(self) -> dict[str, Any]:
+        """Part of the campaign document about the reports of a wave."""
+        tables = [response.wave.table.document for response in self.responses]
+        return {"epsilon": number_text(self.wave_epsilon), "tables": tables}
+
+    def method_in_words(self, question: str) -> str:
+        """Say to people how a device randomizes the answers to questions."""
+        rest = "the report says nothing about the rest"
+        method = sampled_in_words(self, question, again=", the same ones in every round", rest=rest)
+        return f"Asked in {counted(self.waves, 'round')}. {method}"
 
     def combining(self, reports: NDArray[Any], *, latest: bool = False) -> LongitudinalFeatures:
         """Return the mechanism with the channels of the evidence in reports, [people, waves, features]."""

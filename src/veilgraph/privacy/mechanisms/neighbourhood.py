@@ -9,25 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import DomainError
+from veilgraph.errors import CampaignError, DomainError
 from veilgraph.privacy.epsilon import ListLoss, ListRelation
 from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+from veilgraph.privacy.mechanisms.wire import PackedForm
 
 Sums = tuple[int, ...]
 """Published beliefs of a person's neighbours, added up for each class, in units of 1 / scale; or the list itself."""
 
 
-class NeighbourhoodMechanism(Hashable, Protocol):
+class NeighbourhoodMechanism(PackedForm, Hashable, Protocol):
     """A randomizer of what a neighbour list adds up to, with its privacy loss.
 
     A neighbour adds whole numbers of at least 0, which sum to `scale`, or nothing if nothing is known about them.
+
+    Attributes:
+        asks_for_lists: whether the answer is the list itself. Then no table is published; the server learns a graph.
     """
+
+    asks_for_lists: ClassVar[bool]
 
     @property
     def num_columns(self) -> int:
@@ -64,13 +70,39 @@ class NeighbourhoodMechanism(Hashable, Protocol):
         """Return the sums of two lists that attain the epsilon under a relation about one person's list."""
         ...
 
-    def blank(self, count: int) -> NDArray[Any]:
-        """Return an array for `count` answers, to be filled in."""
+    @classmethod
+    def read(cls, stated: object, where: str, num_classes: int) -> Self:
+        """Read the part of a document; refuse integers that do not follow from its epsilon."""
+        ...
+
+    def check_asked(self, *, classes: int, people: int) -> None:
+        """Refuse a campaign with another number of classes or people."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What is asked, and what is protected, in a few words."""
+        ...
+
+    @property
+    def asked_in_words(self) -> str:
+        """What is asked, in words for people."""
         ...
 
     def check_reports(self, reports: NDArray[Any]) -> None:
         """Refuse an array whose rows are not possible answers."""
         ...
+
+
+ADDED_IN_WORDS = (
+    "A device looks the people in its list up in what is published, and adds it up. The list never leaves it."
+)
+
+
+def check_classes(asked: int, classes: int) -> None:
+    """Refuse an answer about another number of classes than that of the campaign."""
+    if asked != classes:
+        raise CampaignError(f"an answer is about {asked} classes, the label has {classes}")
 
 
 def check_sums(sums: NDArray[Any], num_columns: int) -> None:

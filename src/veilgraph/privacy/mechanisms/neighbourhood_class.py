@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.privacy.epsilon import ListLoss, ListRelation
 from veilgraph.privacy.mechanisms.base import Report
-from veilgraph.privacy.mechanisms.neighbourhood import Sums, check_sums
+from veilgraph.privacy.mechanisms.neighbourhood import ADDED_IN_WORDS, Sums, check_classes, check_sums
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection
+from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, read_parts
+from veilgraph.privacy.strict_json import expect_whole, number_text
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class NeighbourhoodClass:
     >>> answer.randomize(np.array([[120, 0, 0, 60]]), rng=np.random.default_rng(0)).shape
     (1, 1)
     """
+
+    wire_name: ClassVar[str] = "neighbourhood_class"
+    asks_for_lists: ClassVar[bool] = False
 
     num_classes: int
     epsilon: float
@@ -97,6 +102,68 @@ class NeighbourhoodClass:
     def blank(self, count: int) -> NDArray[Any]:
         """Return an array for `count` answers that name no class yet."""
         return self.sets.blank(count)
+
+    def encode(self, reports: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
+        """Return sets that are given as codes of classes as bit masks, [answers, words]."""
+        return self.sets.encode(reports)
+
+    def decode(self, rows: NDArray[Any]) -> list[tuple[int, ...]]:
+        """Return the codes of the classes that each answer names: the inverse of `encode`."""
+        return self.sets.decode(rows)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Part of the campaign document."""
+        table = {"size": self.sets.set_size, "table": self.sets.table.document}
+        return {"mechanism": self.wire_name, "epsilon": number_text(self.epsilon), **table}
+
+    @classmethod
+    def read(cls, stated: object, where: str, num_classes: int) -> Self:
+        """Read the part of a document; refuse integers that do not follow from its epsilon."""
+        parts, epsilon = read_parts(stated, {"size", "table"}, where)
+        answer = cls(num_classes, epsilon, expect_whole(parts["size"], f"{where}.size", 1, num_classes - 1))
+        check_integers(answer, parts, where)
+        return answer
+
+    def check_asked(self, *, classes: int, people: int) -> None:
+        """Refuse a campaign with another number of classes."""
+        check_classes(self.num_classes, classes)
+
+    @property
+    def report_schema(self) -> dict[str, Any]:
+        """JSON schema of an answer: a set of codes."""
+        return self.sets.report_schema
+
+    @property
+    def longest_report(self) -> list[int]:
+        """JSON values that no report is longer than."""
+        return self.sets.longest_report
+
+    def check_report(self, value: object, where: str) -> tuple[int, ...]:
+        """Return JSON values as an answer; refuse everything that is not a set of codes."""
+        return self.sets.check_report(value, where)
+
+    @property
+    def title(self) -> str:
+        """What is asked, and what is protected, in a few words.
+
+        >>> NeighbourhoodClass(4, 2.0).title
+        'the class of the neighbours, epsilon 2 for any two lists'
+        """
+        return f"the class of the neighbours, epsilon {self.epsilon:g} for any two lists"
+
+    @property
+    def asked_in_words(self) -> str:
+        """What is asked, in words for people."""
+        return "the class that the people in one's list point to"
+
+    def method_in_words(self, question: str) -> str:
+        """Say to people how a device randomizes the answer about the people in a list."""
+        named = f"{self.sets.set_size} of {self.num_classes} classes"
+        return (
+            f"{ADDED_IN_WORDS} It names {named}; the one that {question} point to is among them with "
+            f"{chance_text(self.sets.channel)}."
+        )
 
     def check_reports(self, reports: NDArray[Any]) -> None:
         """Refuse answers that are not sets of the declared size."""

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import BudgetError, DomainError
+from veilgraph.errors import BudgetError, CampaignError, DomainError, ReportError
+from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.epsilon import NOT_PRIVATE, ListLoss, ListRelation
 from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.discrete_laplace import DiscreteLaplace
-from veilgraph.privacy.mechanisms.neighbourhood import Sums, check_sums
+from veilgraph.privacy.mechanisms.neighbourhood import ADDED_IN_WORDS, Sums, check_classes, check_sums
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+from veilgraph.privacy.mechanisms.wire import check_integers, read_parts
+from veilgraph.privacy.plain_text import counted
+from veilgraph.privacy.strict_json import expect_whole, number_text
 
 LARGEST_COUNT = 2**15 - 1
 
@@ -53,6 +57,9 @@ class NeighbourhoodHistogram:
     >>> histogram.randomize(np.array([[120, 0, 0, 60]]), rng=np.random.default_rng(0)).shape
     (1, 4)
     """
+
+    wire_name: ClassVar[str] = "neighbourhood_histogram"
+    asks_for_lists: ClassVar[bool] = False
 
     num_classes: int
     epsilon: float
@@ -131,6 +138,89 @@ class NeighbourhoodHistogram:
     def blank(self, count: int) -> NDArray[Any]:
         """Return an array for `count` answers, all zero."""
         return np.zeros((count, self.num_classes), dtype=np.int32)
+
+    def encode(self, reports: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
+        """Return counts as an array, [answers, classes]."""
+        return np.asarray(reports, dtype=np.int32)
+
+    def decode(self, rows: NDArray[Any]) -> list[list[int]]:
+        """Return the counts of an array, [answers, classes]: the inverse of `encode`."""
+        return list(rows.tolist())
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Part of the campaign document."""
+        return {
+            "mechanism": self.wire_name,
+            "epsilon": number_text(self.epsilon),
+            "scale": self.scale,
+            "cap": self.cap,
+            "largest": self.largest,
+            "more": self.noise.more,
+        }
+
+    @classmethod
+    def read(cls, stated: object, where: str, num_classes: int) -> Self:
+        """Read the part of a document; refuse integers that do not follow from its epsilon."""
+        parts, epsilon = read_parts(stated, {"scale", "cap", "largest", "more"}, where)
+        scale, largest = (expect_whole(parts[key], f"{where}.{key}", 1, LARGEST_COUNT) for key in ("scale", "largest"))
+        cap = None if parts["cap"] is None else expect_whole(parts["cap"], f"{where}.cap", 1, 2**31 - 1)
+        answer = cls(num_classes, epsilon, scale, cap, largest)
+        check_integers(answer, parts, where)
+        return answer
+
+    def check_asked(self, *, classes: int, people: int) -> None:
+        """Refuse a campaign with another number of classes, or units that published beliefs do not have."""
+        check_classes(self.num_classes, classes)
+        if self.scale != (finest := finest_scale(classes)):
+            raise CampaignError(f"a histogram counts in {self.scale} units, a belief in {classes} classes has {finest}")
+
+    @property
+    def report_schema(self) -> dict[str, Any]:
+        """JSON schema of an answer: a count for each class."""
+        return {
+            "type": "array",
+            "description": "a count for each class",
+            "items": {"type": "integer", "minimum": -self.largest, "maximum": self.largest},
+            "minItems": self.num_classes,
+            "maxItems": self.num_classes,
+        }
+
+    @property
+    def longest_report(self) -> list[int]:
+        """JSON values that no report is longer than."""
+        return [-self.largest] * self.num_classes
+
+    def check_report(self, value: object, where: str) -> tuple[int, ...]:
+        """Return JSON values as an answer; refuse everything that is not a count for each class."""
+        largest = self.largest
+        if (
+            not isinstance(value, list)
+            or len(value) != self.num_classes
+            or not all(type(count) is int and -largest <= count <= largest for count in value)
+        ):
+            raise ReportError(
+                f"{where}: it must be a list of {self.num_classes} whole numbers from -{largest} to {largest}"
+            )
+        return tuple(value)
+
+    @property
+    def title(self) -> str:
+        """What is asked, and what is protected, in a few words."""
+        capped = "" if self.cap is None else f", at most {self.cap} in each class"
+        return f"a histogram of the neighbours{capped}, epsilon {self.epsilon:g} for one entry of a list"
+
+    @property
+    def asked_in_words(self) -> str:
+        """What is asked, in words for people."""
+        capped = "" if self.cap is None else f", at most {self.cap} people in each"
+        return f"how many of the people in one's list are thought to be in each class{capped}"
+
+    def method_in_words(self, question: str) -> str:
+        """Say to people how a device randomizes the answer about the people in a list."""
+        capped = "" if self.cap is None else f", at most {counted(self.cap, 'person', 'people')} in each"
+        counts = f"how many of {question} are thought to be in each of {self.num_classes} classes{capped}"
+        return f"{ADDED_IN_WORDS} It reports {counts}, with noise."
 
     def check_reports(self, reports: NDArray[Any]) -> None:
         """Refuse answers that are not histograms within the declared range.

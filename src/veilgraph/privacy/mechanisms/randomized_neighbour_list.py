@@ -9,17 +9,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import BudgetError, DomainError
+from veilgraph.errors import BudgetError, CampaignError, DomainError, ReportError
 from veilgraph.privacy.epsilon import NOT_PRIVATE, ListLoss, ListRelation
 from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.neighbourhood import Sums, check_sums
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, read_parts
+from veilgraph.privacy.strict_json import expect_whole, number_text
 
 MOST_PEOPLE = 50_000
 """Largest number of people: a server holds a bit for every two of them, 312 MB."""
@@ -58,9 +60,12 @@ class RandomizedNeighbourList:
     >>> round(answer.false_neighbours, 2)
     0.88
     >>> few = RandomizedNeighbourList(num_people=3, epsilon=40.0)
-    >>> few.texts(few.randomize(np.array([[0, 1, 1], [0, 0, 0]]), rng=np.random.default_rng(0)))
+    >>> few.decode(few.randomize(np.array([[0, 1, 1], [0, 0, 0]]), rng=np.random.default_rng(0)))
     ['Bg', 'AA']
     """
+
+    wire_name: ClassVar[str] = "randomized_neighbour_list"
+    asks_for_lists: ClassVar[bool] = True
 
     num_people: int
     epsilon: float
@@ -93,6 +98,10 @@ class RandomizedNeighbourList:
     def _bytes(self) -> int:
         return -(-self.num_people // 8)
 
+    @property
+    def _letters(self) -> int:
+        return -(-4 * self._bytes // 3)
+
     def randomize(self, sums: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Draw one answer for each list [lists, people]; return bits, [lists, bytes]."""
         check_sums(sums, self.num_people)
@@ -102,28 +111,89 @@ class RandomizedNeighbourList:
             drawn[start : start + step] = np.packbits(self.bit.randomize(listed, rng=rng), axis=1, bitorder="little")
         return drawn
 
-    def texts(self, reports: NDArray[np.uint8]) -> list[str]:
+    def decode(self, rows: NDArray[np.uint8]) -> list[str]:
         """Return the text of each answer."""
-        return [base64.urlsafe_b64encode(row.tobytes()).decode().rstrip("=") for row in reports]
+        return [base64.urlsafe_b64encode(row.tobytes()).decode().rstrip("=") for row in rows]
 
-    def packed(self, texts: Sequence[str]) -> NDArray[np.uint8]:
-        """Return the answers that have these texts, [answers, bytes]: the inverse of `texts`; refuse any other text.
+    def encode(self, reports: Sequence[str] | NDArray[Any]) -> NDArray[np.uint8]:
+        """Return the answers that have these texts, [answers, bytes]: the inverse of `decode`; refuse any other text.
 
-        >>> RandomizedNeighbourList(3, 1.0).packed(["Bg", "AA"]).tolist()
+        >>> RandomizedNeighbourList(3, 1.0).encode(["Bg", "AA"]).tolist()
         [[6], [0]]
-        >>> RandomizedNeighbourList(3, 1.0).packed(["CA"])
+        >>> RandomizedNeighbourList(3, 1.0).encode(["CA"])
         Traceback (most recent call last):
         veilgraph.errors.DomainError: a neighbour list names somebody who is not among the 3 people
         """
-        length = -(-4 * self._bytes // 3)
-        if not all(len(text) == length and _BASE64.fullmatch(text) for text in texts):
-            raise DomainError(f"a neighbour list is not text of {length} characters, base64url without padding")
-        content = b"".join(base64.urlsafe_b64decode(text + "=" * (-length % 4)) for text in texts)
-        reports = np.frombuffer(content, dtype=np.uint8).reshape(len(texts), self._bytes)
-        self.check_reports(reports)
-        if self.texts(reports) != list(texts):
+        if not all(len(text) == self._letters and _BASE64.fullmatch(text) for text in reports):
+            raise DomainError(f"a neighbour list is not text of {self._letters} characters, base64url without padding")
+        content = b"".join(base64.urlsafe_b64decode(text + "=" * (-self._letters % 4)) for text in reports)
+        rows = np.frombuffer(content, dtype=np.uint8).reshape(len(reports), self._bytes)
+        self.check_reports(rows)
+        if self.decode(rows) != list(reports):
             raise DomainError("a neighbour list is text that no answer has: its last character has spare bits")
-        return reports
+        return rows
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Part of the campaign document."""
+        table = {"people": self.num_people, "table": self.bit.table.document}
+        return {"mechanism": self.wire_name, "epsilon": number_text(self.epsilon), **table}
+
+    @classmethod
+    def read(cls, stated: object, where: str, num_classes: int) -> Self:
+        """Read the part of a document; refuse integers that do not follow from its epsilon."""
+        parts, epsilon = read_parts(stated, {"people", "table"}, where)
+        answer = cls(expect_whole(parts["people"], f"{where}.people", 2, MOST_PEOPLE), epsilon)
+        check_integers(answer, parts, where)
+        return answer
+
+    def check_asked(self, *, classes: int, people: int) -> None:
+        """Refuse a campaign with another number of people."""
+        if self.num_people != people:
+            raise CampaignError(f"lists are of {self.num_people} people, and the series has {people}")
+
+    @property
+    def report_schema(self) -> dict[str, Any]:
+        """JSON schema of an answer: its text."""
+        return {
+            "type": "string",
+            "description": "a bit for each person, as the bytes of the campaign format in base64url without padding",
+            "pattern": "^[A-Za-z0-9_-]*$",
+            "minLength": self._letters,
+            "maxLength": self._letters,
+        }
+
+    @property
+    def longest_report(self) -> str:
+        """JSON values that no answer is longer than; all have one length."""
+        return "A" * self._letters
+
+    def check_report(self, value: object, where: str) -> str:
+        """Return JSON values as an answer; refuse everything that is not the text of one."""
+        try:
+            self.encode([text := value if isinstance(value, str) else ""])
+        except DomainError as error:
+            raise ReportError(f"{where}: {error}") from None
+        return text
+
+    @property
+    def title(self) -> str:
+        """What is asked, and what is protected, in a few words."""
+        return f"the list of neighbours, randomized, epsilon {self.epsilon:g} for one entry of it"
+
+    @property
+    def asked_in_words(self) -> str:
+        """What is asked, in words for people."""
+        return f"of each of {self.num_people:,} people, whether they are in one's list"
+
+    def method_in_words(self, question: str) -> str:
+        """Say to people how a device randomizes the answer about the people in a list."""
+        strangers = float(self.bit.channel.other) * self.num_people
+        return (
+            f"A device says of each of {self.num_people:,} people whether they are among {question}. Each who is among "
+            f"them is named with {chance_text(self.bit.channel)}, and some {strangers:,.0f} of the others by chance. "
+            "Two people who name each other are taken to know each other. The list itself never leaves the device."
+        )
 
     def reports(self) -> Iterator[Report]:
         """Iterate over all sets of people, as ascending numbers; a few people only."""

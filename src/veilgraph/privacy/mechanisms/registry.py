@@ -16,6 +16,10 @@ from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
 from veilgraph.privacy.mechanisms.joint_grr import JointGRR
 from veilgraph.privacy.mechanisms.multi_bit import MultiBit
+from veilgraph.privacy.mechanisms.neighbourhood import NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms.neighbourhood_class import NeighbourhoodClass
+from veilgraph.privacy.mechanisms.neighbourhood_histogram import NeighbourhoodHistogram
+from veilgraph.privacy.mechanisms.randomized_neighbour_list import RandomizedNeighbourList
 from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -143,3 +147,13 @@ joint-grr-best, multi-bit, multi-bit-best, grr, subset-selection; did you mean g
             f"there is no mechanism '{name}': known are {', '.join(MECHANISMS)}{nearest_names(name, MECHANISMS)}"
         )
     return MECHANISMS[name]
+
+
+FEATURE_FORMS: dict[str, type[GRRFS | JointGRR]] = {each.wire_name: each for each in (GRRFS, JointGRR)}
+"""Mechanisms by which a campaign may ask for features, by their names in documents."""
+LABEL_FORMS: dict[str, type[GRR | SubsetSelection]] = {each.wire_name: each for each in (GRR, SubsetSelection)}
+"""Mechanisms by which a campaign may ask for the label, by their names in documents."""
+ANSWER_FORMS: dict[str, type[NeighbourhoodMechanism]] = {
+    each.wire_name: each for each in (NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList)
+}
+"""Mechanisms by which a wave may ask about private neighbours, by their names in documents."""

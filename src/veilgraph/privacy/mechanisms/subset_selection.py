@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
 from veilgraph.privacy.mechanisms.integer_table import DIGITS, LARGEST_EPSILON, IntegerTable, log_ratio
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
+from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, check_set, read_parts, set_schema
+from veilgraph.privacy.strict_json import expect_whole, number_text
 
 _MASK_BITS = 64
 
@@ -70,6 +72,16 @@ class SubsetTable:
         return cls(domain_size=domain_size, size=size, inside=inside, outside=WORDS - inside)
 
     @property
+    def document(self) -> dict[str, int]:
+        """The integers, as a campaign document states them."""
+        return {
+            "domain_size": self.domain_size,
+            "size": self.size,
+            "inside": self.inside,
+            "outside": self.outside,
+        }
+
+    @property
     def epsilon(self) -> float:
         """ln(inside (k - w) / (outside w)), rounded up to a float: never below the exact value."""
         if self.outside == 0:
@@ -104,9 +116,11 @@ class SubsetSelection:
     >>> round(country.privacy_loss.user_level, 9)
     1.0
     >>> masks = country.randomize(np.array([3, 17]), rng=np.random.default_rng(0))
-    >>> [len(codes) for codes in country.codes(masks)]
+    >>> [len(codes) for codes in country.decode(masks)]
     [6, 6]
     """
+
+    wire_name: ClassVar[str] = "subset_selection"
 
     domain_size: int
     epsilon: float
@@ -173,9 +187,9 @@ class SubsetSelection:
         for position, taken in enumerate(others):
             # The position counts the classes other than the true one.
             named[people, position + (position >= truths)] |= taken
-        return self.pack(named)
+        return self._masks(named)
 
-    def pack(self, named: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    def _masks(self, named: NDArray[np.bool_]) -> NDArray[np.uint64]:
         """Return bit masks [people, words] of indicators [people, classes]."""
         words = _mask_words(self.domain_size)
         padded = np.zeros((len(named), words * _MASK_BITS), dtype=np.bool_)
@@ -189,16 +203,60 @@ class SubsetSelection:
         bits = np.unpackbits(octets, axis=1, bitorder="little", count=self.domain_size)
         return bits.view(np.bool_)
 
-    def masks(self, codes: Sequence[Iterable[int]]) -> NDArray[np.uint64]:
-        """Return the bit masks [people, words] of sets that are given as codes of classes."""
-        named = np.zeros((len(codes), self.domain_size), dtype=np.bool_)
-        for row, classes in zip(named, codes, strict=True):
-            row[list(classes)] = True
-        return self.pack(named)
+    def encode(self, reports: Sequence[Any] | NDArray[Any]) -> NDArray[np.uint64]:
+        """Return the bit masks [reports, words] of sets that are given as codes of classes.
 
-    def codes(self, reports: NDArray[Any]) -> list[tuple[int, ...]]:
-        """Return the codes of the classes that each report names, in ascending order."""
-        return [tuple(np.flatnonzero(row).tolist()) for row in self.named(reports)]
+        >>> SubsetSelection(8, 0.5).encode([(0, 1, 8)])
+        Traceback (most recent call last):
+        veilgraph.errors.DomainError: a reported label is outside 0..7
+        """
+        if isinstance(reports, np.ndarray):
+            codes, lengths = reports.ravel(), np.full(len(reports), reports.shape[1])
+        else:
+            codes = np.fromiter(itertools.chain.from_iterable(reports), dtype=np.int64)
+            lengths = np.array(list(map(len, reports)), dtype=np.int64)
+        if ((codes < 0) | (codes >= self.domain_size)).any():
+            raise DomainError(f"a reported label is outside 0..{self.domain_size - 1}")
+        named = np.zeros((len(reports), self.domain_size), dtype=np.bool_)
+        named[np.repeat(np.arange(len(reports)), lengths), codes] = True
+        return self._masks(named)
+
+    def decode(self, rows: NDArray[Any]) -> list[tuple[int, ...]]:
+        """Return the codes of the classes that each report names, in ascending order: the inverse of `encode`."""
+        return [tuple(np.flatnonzero(row).tolist()) for row in self.named(rows)]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Part of the campaign document."""
+        table = {"size": self.set_size, "table": self.table.document}
+        return {"mechanism": self.wire_name, "epsilon": number_text(self.epsilon), **table}
+
+    @classmethod
+    def read(cls, stated: object, where: str, domain_size: int) -> Self:
+        """Read the part of a document; refuse integers that do not follow from its epsilon."""
+        parts, epsilon = read_parts(stated, {"size", "table"}, where)
+        mechanism = cls(domain_size, epsilon, expect_whole(parts["size"], f"{where}.size", 1, domain_size - 1))
+        check_integers(mechanism, parts, where)
+        return mechanism
+
+    @property
+    def report_schema(self) -> dict[str, Any]:
+        """JSON schema of a report: a set of codes."""
+        return set_schema(self.domain_size, self.set_size)
+
+    @property
+    def longest_report(self) -> list[int]:
+        """JSON values that no report is longer than."""
+        return list(range(self.domain_size - self.set_size, self.domain_size))
+
+    def check_report(self, value: object, where: str) -> tuple[int, ...]:
+        """Return JSON values as a report; refuse everything that is not a set of w codes."""
+        return check_set(value, self.domain_size, self.set_size, where)
+
+    def method_in_words(self, question: str) -> str:
+        """Say to people how a device randomizes the answer to a question."""
+        named = f"{self.set_size} of {self.domain_size} answers"
+        return f"A report names {named} to {question}, the true one among them with {chance_text(self.channel)}."
 
     def blank(self, count: int) -> NDArray[Any]:
         """Return an array for `count` reports that names no class yet."""

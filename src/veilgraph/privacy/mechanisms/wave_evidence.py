@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import DomainError
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
+from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.longitudinal_grr import LongitudinalGRR
 from veilgraph.privacy.mechanisms.random_source import WORDS
+from veilgraph.privacy.mechanisms.wire import chance_text, check_code, code_schema, find_form
+from veilgraph.privacy.plain_text import counted
+from veilgraph.privacy.strict_json import expect_number, number_text
 
 NO_REPORT = -1
 """Code of a wave in which a person sent no report."""
@@ -51,8 +56,62 @@ class WaveEvidence(LongitudinalGRR):
     [0.223, 0.368]
     """
 
+    wire_name: ClassVar[str] = "grr"
+
     people: tuple[int, ...] = (1,)
     latest: bool = False
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Part of the campaign document about the permanent answer."""
+        return self.permanent.document
+
+    @classmethod
+    def read_series(cls, stated: object, domain_size: int, waves: Mapping[str, Any]) -> Self:
+        """Read the parts of a document about the label and about its waves.
+
+        Args:
+            stated: part about the permanent answer.
+            domain_size: k.
+            waves: part about the waves, with the keys that all series have.
+        """
+        permanent = find_form(stated, {GRR.wire_name: GRR}, "label").read(stated, "label", domain_size)
+        of_wave = expect_number(waves["epsilon"], "waves.epsilon")
+        return cls(domain_size, permanent.epsilon, of_wave, waves["count"], waves["values"])
+
+    @property
+    def wave_document(self) -> dict[str, Any]:
+        """Part of the campaign document about the report of a wave."""
+        return {"epsilon": number_text(self.wave_epsilon), "table": self.wave.table.document}
+
+    @property
+    def report_schema(self) -> dict[str, Any]:
+        """JSON schema of the report of a wave: a code."""
+        return code_schema(self.domain_size)
+
+    @property
+    def longest_report(self) -> int:
+        """JSON values that no report is longer than."""
+        return self.domain_size - 1
+
+    def check_report(self, value: object, where: str) -> int:
+        """Return JSON values as the report of a wave; refuse everything that is not a code."""
+        return check_code(value, self.domain_size, where)
+
+    def encode(self, reports: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
+        """Return codes of reports as an array, [reports]."""
+        return np.asarray(reports, dtype=np.int64)
+
+    def decode(self, rows: NDArray[Any]) -> list[list[int]]:
+        """Return the codes of the waves of each person, with `NO_REPORT` for a wave without one."""
+        return list(rows.tolist())
+
+    def method_in_words(self, question: str) -> str:
+        """Say to people how a device randomizes the answer to a question."""
+        return (
+            f"Asked in {counted(self.waves, 'round')}. A report has the true answer to {question} with "
+            f"{chance_text(self.channel)}, and another one otherwise."
+        )
 
     @classmethod
     def of(cls, series: LongitudinalGRR, reports: NDArray[Any], *, latest: bool = False) -> WaveEvidence:

@@ -18,12 +18,12 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.assessment import Assessment
 from veilgraph.campaign.receipt import read_receipt
 from veilgraph.campaign.report import Report, parse_report
-from veilgraph.campaign.strict_json import MAX_JSON_DEPTH, MAX_JSON_LENGTH, UnreadableError, parse_json
 from veilgraph.client import participant
 from veilgraph.collector import audit_log
 from veilgraph.collector.errors import Refusal
 from veilgraph.collector.validation import parse_body
 from veilgraph.errors import VeilgraphError
+from veilgraph.privacy.strict_json import MAX_JSON_DEPTH, MAX_JSON_LENGTH, UnreadableError, parse_json
 
 CAMPAIGN = CAMPAIGNS["texts and retention"]
 READERS: list[Callable[[bytes], object]] = [

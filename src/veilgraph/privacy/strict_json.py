@@ -76,7 +76,7 @@ def parse_json(text: str | bytes, *, parse_float: Callable[[str], Any] = float) 
     {'a': [1, '[[']}
     >>> parse_json("[" * 17 + "]" * 17)
     Traceback (most recent call last):
-    veilgraph.campaign.strict_json.UnreadableError: JSON of 17 levels: at most 16 are read
+    veilgraph.privacy.strict_json.UnreadableError: JSON of 17 levels: at most 16 are read
     """
     if len(text) > MAX_JSON_LENGTH:
         raise UnreadableError(f"JSON of {len(text)} characters: at most {MAX_JSON_LENGTH} are read")
