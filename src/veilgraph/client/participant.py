@@ -64,7 +64,7 @@ M(r | none) = (M(r | 0) + ... + M(r | k - 1)) / k. A mean lies between the least
 M(r | none) / M(r | v) and M(r | v) / M(r | none) are at most max over u, w of M(r | u) / M(r | w), which is at most
 exp(epsilon): "none" raises neither the user level nor an attribute level. Both mechanisms treat all values of a feature
 alike, so its report is exactly uniform, and independent of all other reports: pure chance. In a series the permanent
-answer takes the place of the report; what is left out in several waves has one, so it costs no more than any value.
+answer takes the place of the report, and what is left out is one more value of a history: the epsilons count it.
 """
 
 from __future__ import annotations
@@ -95,9 +95,10 @@ from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal, localcontext
 from email.utils import parsedate_to_datetime
 from fractions import Fraction
-from functools import lru_cache
-from itertools import accumulate, pairwise
+from functools import cache, lru_cache
+from itertools import accumulate, combinations, pairwise, product
 from math import comb, prod
+from operator import sub
 from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeGuard, TypeVar
@@ -167,6 +168,7 @@ _MAX_JOINT_SIZE = 2**16
 _MAX_WAVES = 36
 _BYTES_OF_TURN = slice(30, 32)  # of the hash of an id: those after the bytes that the file of people uses
 _MAX_KINDS_OF_SERIES = 16
+_MOST_DIVISIONS = 4_000
 _MAX_COUNT = 2**15 - 1
 _MAX_CAP = 2**31 - 1
 _MAX_LISTED_PEOPLE = 50_000  # a randomized list takes a word for each of them, and a collector a bit for every two
@@ -906,6 +908,19 @@ class Series(NamedTuple):
     wave: Table
     waves: int
     values: int
+    optional: bool
+    """Whether the answer may be left out, which counts as one more value."""
+
+    @property
+    def terms(self) -> tuple[Sequence[Decimal], ...]:
+        """Terms 1 + s ((p2 / q2)**n - 1) for n = 0 to W; s is p1, q1, or the chance of an answer that is left out."""
+        with localcontext(prec=60):
+            shares = (Decimal(self.permanent.true) / WORDS, Decimal(self.permanent.other) / WORDS)
+            odds = Decimal(self.wave.true) / self.wave.other
+            return tuple(
+                [1 + share * (odds**n - 1) for n in range(self.waves + 1)]
+                for share in (*shares, 1 / Decimal(self.permanent.domain_size))
+            )
 
     @property
     def longest(self) -> int:
@@ -914,7 +929,7 @@ class Series(NamedTuple):
 
     @property
     def costs(self) -> Mapping[str, Decimal]:
-        """Epsilons of all waves, for two values that never change, changes at the same waves, and any histories."""
+        """Epsilons of all waves, by the relation between two histories."""
         return _series_costs(self)
 
     @property
@@ -943,24 +958,81 @@ def _series_costs(series: Series) -> Mapping[str, Decimal]:
 
     With x = (p2 / q2)**n - 1 for n equal reports, a value costs ln((1 + p1 x) / (1 + q1 x)).
     """
-    permanent, wave, waves, values = series
+    waves, groups = series.waves, min(series.values, series.waves)
     with localcontext(prec=60):
-        keep, other = (Decimal(words) / WORDS for words in (permanent.true, permanent.other))
-        groups = min(values, waves)
-        root = (Decimal(wave.true) / wave.other) ** (Decimal(1) / groups)
-        powers = [root**n for n in range(waves * groups + 1)]
-        ones = [powers[groups * n] - 1 for n in range(waves + 1)]
-        single = [((1 + keep * x) / (1 + other * x)).ln() for x in ones]
-        most = Decimal(1)
-        for sizes in _partitions(waves, permanent.domain_size):
-            above = prod([1 + (keep if i < groups else other) * ones[n] for i, n in enumerate(sizes)])
-            below = (1 + other * sum(powers[n] - 1 for n in sizes)) ** groups
-            most = max(most, min(above, powers[groups * sum(sizes[:groups])]) / below)
+        single = [(own / other).ln() for own, other in zip(*series.terms[:2], strict=True)]
         return {
             "unchanged": single[waves],
-            "same_changes": max(sum(single[n] for n in sizes) for sizes in _partitions(waves, groups)),
-            "any_histories": most.ln() if values > 1 else single[waves],
+            "same_pattern": max(sum(single[n] for n in sizes) for sizes in _partitions(waves, groups)),
+            "any_histories": _any_histories(series, groups) if groups > 1 else single[waves],
         }
+
+
+def _any_histories(series: Series, groups: int) -> Decimal:
+    """Return the largest log-ratio of the probabilities of all reports under any two histories.
+
+    Sizes are the numbers of equal reports. The likeliest history gives the most frequent reports a value each; the
+    least likely one divides all of them among values that they do not name, as long as there are any.
+    """
+    own, other, _ = series.terms
+    size = series.permanent.domain_size
+
+    def most(sizes: tuple[int, ...]) -> Decimal:
+        named = prod((own[n] for n in sizes[:groups]), start=Decimal(1))
+        if len(sizes) <= groups:
+            return named
+        named_sum = sum((own[n] for n in sizes[:groups]), Decimal(0))
+        mean = (named_sum + sum(other[n] - 1 for n in sizes[groups:])) / groups
+        agreeing = (Decimal(series.wave.true) / series.wave.other) ** sum(sizes[:groups])
+        return min(named * prod((other[n] for n in sizes[groups:]), start=Decimal(1)), mean**groups, agreeing)
+
+    bounds = []
+    for sizes in _partitions(series.waves, size):
+        above = most(sizes)
+        bounds.append((above / _unnamed(other, sizes, groups), above, sizes))
+    found = Decimal(1)
+    for bound, above, sizes in sorted(bounds, reverse=True):
+        if bound <= found:
+            break
+        found = max(found, above / _least(series, sizes, groups))
+    return found.ln()
+
+
+def _unnamed(other: Sequence[Decimal], sizes: Sequence[int], groups: int) -> Decimal:
+    """Return the least probability of reports about `groups` values that no report names: they share evenly."""
+    return prod(
+        (sum((other[(n + i) // groups] for n in sizes), Decimal(1 - len(sizes))) for i in range(groups)),
+        start=Decimal(1),
+    )
+
+
+def _least(series: Series, sizes: tuple[int, ...], groups: int) -> Decimal:
+    """Return the least probability of reports: values that they name take a part, the unnamed ones the rest."""
+    own, other, uniform = series.terms
+    unnamed = min(series.permanent.domain_size - len(sizes), groups)
+    parts = groups - max(unnamed, 1)
+    if prod(comb(n + parts, parts) for n in sizes) > _MOST_DIVISIONS:
+        return _unnamed(other, sizes, groups)
+    # The number of equal reports of each value that may be a value of the history; None is an answer left out.
+    columns: list[int | None] = [*([None] if series.optional else []), *range(len(sizes))]
+
+    @cache
+    def probability(value: int | None, counts: tuple[int, ...]) -> Decimal:
+        terms = (uniform if value is None else own if i == value else other for i in range(len(counts)))
+        return sum((term[n] for term, n in zip(terms, counts, strict=True)), Decimal(1 - len(counts)))
+
+    @cache
+    def least(values: tuple[int | None, ...], rest: tuple[int, ...]) -> Decimal:
+        if not values:
+            return _unnamed(other, rest, unnamed)
+        if not unnamed and len(values) == 1:
+            return probability(values[0], rest)
+        return min(
+            probability(values[0], taken) * least(values[1:], tuple(map(sub, rest, taken)))
+            for taken in product(*(range(n + 1) for n in rest))
+        )
+
+    return min(least(values, sizes) for values in combinations(columns, groups - unnamed))
 
 
 def _partitions(total: int, most: int, largest: int = _MAX_WAVES) -> Iterator[tuple[int, ...]]:
@@ -1945,13 +2017,13 @@ def _series(stated: object, features: object, label: object) -> tuple[Waves, Ser
             raise CampaignError("the series has a table of a label that it does not ask for")
     else:
         _epsilon(parts["epsilon"], "waves.epsilon")
-        response = Series(label, _table(parts["table"], label.domain_size), count, values)
+        response = Series(label, _table(parts["table"], label.domain_size), count, values, optional=False)
     if isinstance(features, SampledFeatures):
         columns = _series_features(parts["features"], features, count, values)
     with localcontext(prec=60):
         costs = [part.costs for part in (columns, response) if part is not None]
         waves = Waves(count, values, {key: sum((each[key] for each in costs), Decimal(0)) for key in costs[0]})
-    _check_stated(_object(parts["guarantee"], "any_histories same_changes unchanged", "waves.guarantee"), waves.costs)
+    _check_stated(_object(parts["guarantee"], "any_histories same_pattern unchanged", "waves.guarantee"), waves.costs)
     return waves, columns, response
 
 
@@ -1962,7 +2034,7 @@ def _series_features(stated: object, permanent: SampledFeatures, count: int, val
     if len(entries) != len(permanent.tables):
         raise CampaignError("waves.features: there is not one table for each feature")
     series = tuple(
-        Series(table, _table(entry, table.domain_size), count, min(values, table.domain_size))
+        Series(table, _table(entry, table.domain_size), count, min(values, table.domain_size), optional=True)
         for entry, table in zip(entries, permanent.tables, strict=True)
     )
     if len(set(series)) > _MAX_KINDS_OF_SERIES:  # the costs of each take a moment

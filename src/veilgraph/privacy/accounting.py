@@ -64,17 +64,17 @@ class SeriesTerms:
     def in_words(self) -> list[str]:
         """Return a sentence for each relation but the last, which the guarantee itself states."""
         loss = self.total
-        unchanged, same = (show_epsilon(state_epsilon(e)) for e in (loss.unchanged, loss.same_changes))
+        unchanged, same = (show_epsilon(state_epsilon(e)) for e in (loss.unchanged, loss.same_pattern))
         value = "value" if self.features is None else "value of each question"
         never = "two values" if self.features is None else "two records"
         told = f"{never.capitalize()} that never change: epsilon = {unchanged} for all {self.waves} waves together."
         if self.values == 1:
             return [told, f"A device answers for the {value} of its first wave in every wave."]
-        changes = HistoryRelation.SAME_CHANGES.value.capitalize()
+        repeats = HistoryRelation.SAME_PATTERN.value.capitalize()
         of_each = "" if self.features is None else " of each question"
         return [
             told,
-            f"{changes}, {self.values} different values{of_each} at most: "
+            f"{repeats}, {self.values} different values{of_each} at most: "
             f"epsilon = {same}. Whether and when a value changed is protected by the first figure alone.",
             f"After {self.values} different values{of_each} a device answers as if the value did not change any more.",
         ]

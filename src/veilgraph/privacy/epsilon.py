@@ -65,7 +65,7 @@ class HistoryRelation(Relation):
     """
 
     UNCHANGED = "two values that never change"
-    SAME_CHANGES = "two histories that change at the same waves"
+    SAME_PATTERN = "two histories in which answers repeat in the same waves"
     ANY_HISTORIES = "any two histories"
 
 
@@ -114,12 +114,12 @@ class SeriesLoss:
 
     Attributes:
         unchanged: epsilon for two values that never change; exact.
-        same_changes: epsilon for two histories that change at the same waves; exact.
-        any_histories: epsilon for any two histories; exact for one value, otherwise an upper bound.
+        same_pattern: epsilon for two histories in which answers repeat in the same waves; exact.
+        any_histories: epsilon for any two histories; never too low, and exact where that is feasible.
     """
 
     unchanged: float
-    same_changes: float
+    same_pattern: float
     any_histories: float
 
     def under(self, relation: HistoryRelation) -> float:

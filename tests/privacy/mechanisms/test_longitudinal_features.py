@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +16,7 @@ from veilgraph.errors import BudgetError
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.audit import statistical_audit
 from veilgraph.privacy.mechanisms import GRRFS, NOT_ASKED, LongitudinalFeatures, LongitudinalGRR, WaveEvidence
+from veilgraph.privacy.mechanisms.integer_table import log_ratio
 
 SMALL = (
     LongitudinalFeatures((2, 2), 1, 1.0, 2.0, waves=3, values=2),
@@ -50,9 +53,8 @@ def test_the_epsilons_of_a_record_are_those_of_its_worst_sampled_features(series
     for row, history in enumerate(histories):
         if all(len(set(column)) <= series.values for column in history.T.tolist()):
             groups.setdefault(pattern(history), []).append(row)
-    assert max(spread(logs[rows]) for rows in groups.values()) == pytest.approx(loss.same_changes, abs=1e-12)
+    assert max(spread(logs[rows]) for rows in groups.values()) == pytest.approx(loss.same_pattern, abs=1e-12)
     assert spread(logs) <= loss.any_histories + 1e-12
-    assert spread(logs) > 0.65 * loss.any_histories  # in domains of two values the bound is not attained
 
 
 @every_series
@@ -65,8 +67,8 @@ def test_two_histories_that_differ_in_one_feature_cost_at_most_its_level(series:
         assert max(spread(logs[rows]) for rows in families.values()) <= level + 1e-12
 
 
-def left_out_probabilities(series: LongitudinalGRR) -> tuple[list[tuple[int | None, ...]], np.ndarray]:
-    """Return all histories in which values may be left out, and the exact probability of each report given each.
+def left_out_probabilities(series: LongitudinalGRR) -> dict[tuple[int | None, ...], list[Fraction]]:
+    """Return the exact probability of each report, for all histories in which answers may be left out.
 
     What is left out is a value of its own, and its permanent answer is uniform.
     """
@@ -84,46 +86,55 @@ def left_out_probabilities(series: LongitudinalGRR) -> tuple[list[tuple[int | No
             Fraction(0),
         )
 
-    histories = [
-        history
-        for history in itertools.product([None, *range(size)], repeat=series.waves)
-        if len(set(history)) <= series.values
-    ]
-    table = [
-        [
-            math.log(
-                math.prod(
+    return {
+        history: [
+            math.prod(
+                (
                     chance(value, [r for r, current in zip(report, history, strict=True) if current == value])
                     for value in set(history)
-                )
+                ),
+                start=Fraction(1),
             )
             for report in series.reports()
         ]
-        for history in histories
-    ]
-    return histories, np.array(table)
+        for history in itertools.product([None, *range(size)], repeat=series.waves)
+        if len(set(history)) <= series.values
+    }
+
+
+def worst_epsilon(rows: Iterable[list[Fraction]]) -> float:
+    worst = max(max(column) / min(column) for column in zip(*rows, strict=True))
+    return log_ratio(Decimal(worst.numerator), Decimal(worst.denominator))
 
 
 @pytest.mark.parametrize(
     "series",
     [
-        LongitudinalGRR(2, 2.0, 1.0, waves=4, values=2),
-        LongitudinalGRR(3, 0.5, 2.0, waves=3, values=2),
-        LongitudinalGRR(3, 2.0, 1.0, waves=3, values=3),
-        LongitudinalGRR(2, 1.0, 3.0, waves=5, values=1),
+        LongitudinalGRR(2, 2.0, 1.0, waves=4, values=2, optional=True),
+        LongitudinalGRR(2, 0.2, 0.2, waves=3, values=2, optional=True),
+        LongitudinalGRR(3, 0.5, 2.0, waves=3, values=2, optional=True),
+        LongitudinalGRR(3, 1.0, 1.0, waves=4, values=2, optional=True),
+        LongitudinalGRR(3, 2.0, 1.0, waves=3, values=3, optional=True),
+        LongitudinalGRR(2, 1.0, 3.0, waves=5, values=1, optional=True),
     ],
     ids=repr,
 )
-def test_an_answer_that_is_left_out_in_any_waves_costs_nothing_under_any_relation(series: LongitudinalGRR) -> None:
-    histories, logs = left_out_probabilities(series)
-    loss = series.series_loss
-    assert spread(logs) <= loss.any_histories + 1e-12
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for row, history in enumerate(histories):
+def test_the_epsilons_count_an_answer_that_is_left_out_in_any_waves(series: LongitudinalGRR) -> None:
+    by_history, loss = left_out_probabilities(series), series.series_loss
+    groups: dict[tuple[int, ...], list[list[Fraction]]] = {}
+    for history, row in by_history.items():
         groups.setdefault(tuple(history.index(value) for value in history), []).append(row)
-    assert max(spread(logs[rows]) for rows in groups.values()) == pytest.approx(loss.same_changes, abs=1e-12)
-    constant = groups[(0,) * series.waves]
-    assert spread(logs[constant]) == pytest.approx(loss.unchanged, abs=1e-12)
+    assert worst_epsilon(by_history.values()) == loss.any_histories
+    assert max(map(worst_epsilon, groups.values())) == loss.same_pattern
+    assert worst_epsilon(groups[(0,) * series.waves]) == loss.unchanged
+
+
+def test_leaving_out_an_answer_can_cost_more_than_any_answer() -> None:
+    """With two values that are both answered, no history has a value free that the reports do not name."""
+    answered, optional = (LongitudinalGRR(2, 0.2, 0.2, waves=3, values=2, optional=each) for each in (False, True))
+    assert answered.series_loss.any_histories < optional.series_loss.any_histories
+    features = LongitudinalFeatures((2,), 1, 0.2, 0.2, waves=3, values=2)
+    assert features.series_loss == optional.series_loss
 
 
 def test_the_same_features_are_reported_in_every_wave_and_each_set_is_equally_likely() -> None:
@@ -161,7 +172,7 @@ def test_the_channel_of_the_evidence_is_how_often_it_is_true(latest: bool) -> No
 def test_an_audit_refutes_a_sum_that_leaves_changes_out_and_not_the_bound() -> None:
     series = LongitudinalFeatures((4,) * 6, 2, 0.5, 2.0, waves=8, values=2)
     rng = np.random.default_rng(0)
-    assert statistical_audit(series, trials=20_000, rng=rng, claim=series.series_loss.same_changes).refuted
+    assert statistical_audit(series, trials=20_000, rng=rng, claim=series.series_loss.same_pattern).refuted
     assert not statistical_audit(series, trials=20_000, rng=rng, confidence=1 - 1e-6).refuted
 
 
@@ -170,7 +181,7 @@ def test_a_guarantee_of_features_and_label_in_waves_adds_up_under_every_relation
     label = LongitudinalGRR(7, 2.0, 1.0, waves=12, values=2)
     guarantee = guarantee_of(features, label)
     assert guarantee.series is not None
-    for relation in ("unchanged", "same_changes", "any_histories"):
+    for relation in ("unchanged", "same_pattern", "any_histories"):
         both = getattr(features.series_loss, relation) + getattr(label.series_loss, relation)
         assert getattr(guarantee.series.total, relation) == pytest.approx(both, abs=1e-12)
     assert guarantee.total_user_level == guarantee.series.total.any_histories

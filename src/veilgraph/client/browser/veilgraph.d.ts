@@ -90,7 +90,7 @@ export interface Question {
 		/** Epsilon of the label for any two histories; 0 without one. */
 		readonly y: number;
 		/** Epsilons of all waves, features and label together, by the relation between two histories. */
-		readonly costs: { readonly any_histories: number; readonly same_changes: number; readonly unchanged: number };
+		readonly costs: { readonly any_histories: number; readonly same_pattern: number; readonly unchanged: number };
 	} | null;
 	/** What a report reveals at most, at user level: any two records; all waves of a series, any two histories. */
 	readonly epsilon: number;

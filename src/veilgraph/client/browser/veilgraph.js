@@ -3,6 +3,7 @@
 
 const WORDS = 2 ** 53, NO_CAMPAIGN = "This is not a campaign.";
 const LONGEST = 2 ** 26, DEEPEST = 16; // of JSON: characters, and levels of lists and objects
+const MOST_DIVISIONS = 4000; // of reports among the values of a history, enumerated; beyond it a bound counts
 const NUMBER = /^(?=.{1,40}$)-?(Infinity|\d+(\.\d+)?(e[+-]\d+)?)$/;
 const MISLEADING = /[\p{Cc}\p{Cs}\u2028\u2029\ufff9-\uffff]|(?![\u200c\u200d\ufe0e\ufe0f])\p{DI}|(^|[\0-\x7f])[\u200c\u200d\ufe0e\ufe0f]|[\u200c\u200d]([\0-\x7f]|$)/u;
 const ENTERED = /^(?=.{1,400}$) *[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)? *$/i;
@@ -168,7 +169,7 @@ function readWaves(stated, asked, label) {
 	need(whole(count) && count <= 36 && whole(values) && (label ? !label.w && values <= label.k && number(epsilon) > 0 : epsilon === null && table === null));
 	const again = label && readTable(table, label.k), own = label && seriesCosts(label, again, count, values);
 	const series = asked && readSeries(features, asked, count, values), costs = totals([own, series?.costs].filter(Boolean));
-	agree(Object.values(keys(guarantee, "any_histories same_changes unchanged")), Object.values(costs));
+	agree(Object.values(keys(guarantee, "any_histories same_pattern unchanged")), Object.values(costs));
 	return [{ count, values, table: again, costs, y: own?.any_histories ?? 0 }, series];
 }
 
@@ -178,7 +179,7 @@ function readSeries(stated, { sizes, sampled, tables }, count, values) {
 	need(number(epsilon) > 0 && list(waves).length === sizes.length);
 	const series = sizes.map((k, i) => readTable(waves[i], k)), each = tables.map((first, i) => {
 		const kind = canonical([first.k, first.yes, series[i].yes]);
-		if (!known.has(kind)) known.set(kind, seriesCosts(first, series[i], count, Math.min(values, first.k)));
+		if (!known.has(kind)) known.set(kind, seriesCosts(first, series[i], count, Math.min(values, first.k), true));
 		need(known.size <= 16); // each takes a moment
 		return known.get(kind);
 	});
@@ -191,14 +192,63 @@ const totals = (parts, most) => Object.fromEntries(Object.keys(parts[0]).map((na
 	[name, parts.map((one) => one[name]).sort((a, b) => b - a).slice(0, most).reduce((a, b) => a + b)]));
 
 /** Epsilons of all waves; with x = rho ** n - 1 for n equal reports, a value costs ln((1 + p x) / (1 + q x)). */
-function seriesCosts({ k, yes, no }, table, count, values) {
-	const rho = table.yes / table.no, c = Math.min(values, count), sum = (all) => all.reduce((a, b) => a + b, 0);
-	const log = (share, n) => Math.log1p((share / WORDS) * Math.expm1(n * Math.log(rho))), single = (n) => log(yes, n) - log(no, n);
-	const most = (parts, value) => Math.max(...[...partitions(count, parts)].map(value));
-	const any = (sizes) => Math.min(sum(sizes.slice(0, c)) * Math.log(rho), sum(sizes.map((n, i) => log(i < c ? yes : no, n))))
-		- c * Math.log1p((no / WORDS) * sum(sizes.map((n) => Math.expm1((n / c) * Math.log(rho)))));
-	const unchanged = single(count), same_changes = most(c, (sizes) => sum(sizes.map(single)));
-	return { any_histories: values > 1 ? most(k, any) : unchanged, same_changes, unchanged };
+function seriesCosts(first, table, count, values, optional) {
+	const c = Math.min(values, count), rate = Math.log(table.yes / table.no);
+	const x = Array.from({ length: count + 1 }, (_, n) => Math.expm1(n * rate));
+	const single = (n) => Math.log1p((first.yes / WORDS) * x[n]) - Math.log1p((first.no / WORDS) * x[n]);
+	const same_pattern = Math.max(...[...partitions(count, c)].map((counts) => sum(counts.map(single))));
+	return { any_histories: c > 1 ? anyHistories(first, x, c, optional) : single(count), same_pattern, unchanged: single(count) };
+}
+
+/** The largest log-ratio of reports under any two histories: the most promising counts of equal reports come first. */
+function anyHistories({ k, yes, no }, x, c, optional) {
+	const [p, q] = [yes / WORDS, no / WORDS], none = k; // the code of an answer that is left out
+	const factor = (value, counts) =>
+		Math.log1p(sum(counts.map((n, i) => (value === none ? 1 / k : i === value ? p : q) * x[n])));
+	/** Least for values that no report names: even. */
+	const even = (counts, groups) =>
+		sum([...Array(groups).keys()].map((i) => factor(-1, counts.map((n) => Math.floor((n + i) / groups)))));
+	const most = (counts) => {
+		const terms = counts.map((n, i) => (i < c ? p : q) * x[n]), apart = sum(terms.map(Math.log1p));
+		if (counts.length <= c) return apart;
+		return Math.min(apart, c * Math.log1p(sum(terms) / c), sum(counts.slice(0, c)) * Math.log1p(x[1]));
+	};
+	const least = (counts) => {
+		const unnamed = Math.min(k - counts.length, c), free = c - Math.max(unnamed, 1), known = {};
+		if (counts.reduce((all, n) => all * choose(n + free, free), 1) > MOST_DIVISIONS) return even(counts, c);
+		const shared = (values, rest) => {
+			if (!values.length) return even(rest, unnamed);
+			const [value, ...others] = values;
+			return !others.length && !unnamed ? factor(value, rest) : known[[values, rest].join(";")] ??= Math.min(
+				...[...divisions(rest)].map((taken) => factor(value, taken) + shared(others, rest.map((n, j) => n - taken[j]))));
+		};
+		const named = [...(optional ? [none] : []), ...counts.keys()];
+		return Math.min(...[...choices(named, c - unnamed)].map((values) => shared(values, counts)));
+	};
+	const bounds = [...partitions(x.length - 1, k)].map((counts) => ({ counts, bound: most(counts) - even(counts, c) }));
+	let found = 0;
+	for (const { counts, bound } of bounds.sort((a, b) => b.bound - a.bound)) {
+		if (bound <= found) break;
+		found = Math.max(found, most(counts) - least(counts));
+	}
+	return found;
+}
+
+const choose = (n, m) => (m ? (choose(n - 1, m - 1) * n) / m : 1);
+
+/** What a value can have of these counts. */
+function* divisions([n, ...more]) {
+	if (n === undefined) yield [];
+	else for (const rest of divisions(more)) for (let m = 0; m <= n; m++) yield [m, ...rest];
+}
+
+/** All ways to take m of these. */
+function* choices([first, ...more], m) {
+	if (!m) yield [];
+	else if (first !== undefined) {
+		for (const rest of choices(more, m - 1)) yield [first, ...rest];
+		yield* choices(more, m);
+	}
 }
 
 /** Falling sequences of at most `most` whole numbers with a given sum. */
@@ -364,6 +414,7 @@ export function parse(text) {
 const isWithin = (value, levels) => !isObject(value) || (levels > 0 && Object.values(value).every((each) => isWithin(each, levels - 1)));
 
 const hex = (value, digits) => value.toString(16).padStart(digits, "0");
+const sum = (all) => all.reduce((a, b) => a + b, 0);
 const isObject = (value) => Object(value) === value;
 const isText = (value) => typeof value === "string";
 const whole = (value) => Number.isSafeInteger(value) && value > 0;

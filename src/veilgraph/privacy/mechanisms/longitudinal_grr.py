@@ -15,9 +15,8 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,8 @@ from veilgraph.privacy.epsilon import PrivacyLoss, SeriesLoss
 from veilgraph.privacy.mechanisms.base import Record, Report, check_codes, check_shape
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.grr import GRR
-from veilgraph.privacy.mechanisms.integer_table import DIGITS, IntegerTable, log_ratio
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+from veilgraph.privacy.mechanisms.series_loss import series_loss
 
 MAX_WAVES = 36
 """Most waves of a series: with more, the bound over any two histories takes a device too long to check."""
@@ -51,10 +50,11 @@ class LongitudinalGRR:
         wave_epsilon: requested epsilon of a wave's report about the permanent answer.
         waves: W, the number of waves.
         values: c, the number of different values of a person that are answered.
+        optional: whether the answer may be left out in any wave, which counts as one more value.
 
     >>> monthly = LongitudinalGRR(domain_size=7, epsilon=2.0, wave_epsilon=1.0, waves=12, values=2)
     >>> loss = monthly.series_loss
-    >>> round(loss.unchanged, 4), round(loss.same_changes, 4), round(loss.any_histories, 4)
+    >>> round(loss.unchanged, 4), round(loss.same_pattern, 4), round(loss.any_histories, 4)
     (1.9999, 3.9435, 8.1185)
     >>> histories = np.array([[0] * 12, [0] * 6 + [3] * 6])
     >>> monthly.randomize(histories, rng=np.random.default_rng(0)).shape
@@ -66,6 +66,7 @@ class LongitudinalGRR:
     wave_epsilon: float
     waves: int
     values: int = 1
+    optional: bool = False
     permanent: GRR = field(init=False, repr=False, compare=False)
     wave: GRR = field(init=False, repr=False, compare=False)
 
@@ -88,14 +89,14 @@ class LongitudinalGRR:
     @cached_property
     def series_loss(self) -> SeriesLoss:
         """Epsilons of the whole series under its three neighbour relations."""
-        return _series_loss(self.permanent.table, self.wave.table, self.waves, self.values)
+        return series_loss(self.permanent.table, self.wave.table, self.waves, self.values, self.optional)
 
     @property
     def privacy_loss(self) -> PrivacyLoss:
         """Epsilon of the whole series for any two histories.
 
-        With one value it is exact: the value of the first wave decides all reports. With more it is a proven bound,
-        and two histories that differ in one wave may differ as much.
+        With one value the first wave decides all reports. With more, two histories that differ in one wave may differ
+        as much as any others.
         """
         loss = self.series_loss.any_histories
         later = 0.0 if self.values == 1 else loss
@@ -204,7 +205,7 @@ class LongitudinalGRR:
         """Return two histories that are told apart best, of those that are constant, change together, or crosswise.
 
         Crosswise: each of two values of one history meets each of two values of the other in equally many waves. In a
-        long series this is the worst. If the domain is larger than 3 and W is a multiple of 4, it attains the bound.
+        long series with two answered values this is the worst, if the domain is larger than 3 and 4 divides W.
         """
         constant = (0,) * self.waves, (1,) * self.waves
         if self.values == 1:
@@ -221,67 +222,3 @@ class LongitudinalGRR:
         """Return the log-likelihood ratio of two histories for the report that equals the first."""
         report = np.array([pair[0]])
         return float((self.log_likelihood(report, pair[0]) - self.log_likelihood(report, pair[1]))[0])
-
-
-@lru_cache(maxsize=256)
-def _series_loss(permanent: IntegerTable, wave: IntegerTable, waves: int, values: int) -> SeriesLoss:
-    """Compute the epsilons of a series from the integers of its two tables."""
-    ratios = [_unchanged_ratio(permanent, wave, count) for count in range(waves + 1)]
-    same = max(math.prod((ratios[n] for n in sizes), start=Fraction(1)) for sizes in partitions(waves, values))
-    unchanged, same_changes = (log_ratio(Decimal(r.numerator), Decimal(r.denominator)) for r in (ratios[waves], same))
-    return SeriesLoss(
-        unchanged=unchanged,
-        same_changes=same_changes,
-        any_histories=unchanged if values == 1 else _any_histories(permanent, wave, waves, values),
-    )
-
-
-def _unchanged_ratio(permanent: IntegerTable, wave: IntegerTable, count: int) -> Fraction:
-    r"""Return the largest ratio of the probabilities of `count` reports under two values that do not change.
-
-    .. math:: \frac{p_1 p_2^n + (k - 1) q_1 q_2^n}{q_1 p_2^n + p_1 q_2^n + (k - 2) q_1 q_2^n}
-    """
-    same, others, size = wave.true**count, wave.other**count, permanent.domain_size
-    most = permanent.true * same + (size - 1) * permanent.other * others
-    least = permanent.other * same + (permanent.true + (size - 2) * permanent.other) * others
-    return Fraction(most, least)
-
-
-def _any_histories(permanent: IntegerTable, wave: IntegerTable, waves: int, values: int) -> float:
-    r"""Return a proven bound on the epsilon for any two histories, within a few percent of the exact one.
-
-    .. math:: \max_n \ln \frac{\min\big(\rho^{n_1 + \dots + n_c},\;
-        \prod_{j \le c} (1 + p_1 (\rho^{n_j} - 1)) \prod_{j > c} (1 + q_1 (\rho^{n_j} - 1))\big)}
-        {\big(1 + q_1 \sum_j (\rho^{n_j / c} - 1)\big)^c}
-
-    over the numbers :math:`n_1 \ge n_2 \ge \dots` of equal reports, at most k of them, that sum to W.
-    """
-    count = min(values, waves)
-    with localcontext(prec=DIGITS):
-        words = Decimal(permanent.true + (permanent.domain_size - 1) * permanent.other)
-        keep, other = permanent.true / words, permanent.other / words
-        root = (Decimal(wave.true) / wave.other) ** (Decimal(1) / count)
-        roots = [root**n for n in range(waves + 1)]
-        powers = [each**count for each in roots]
-        first, later = ([1 + share * (power - 1) for power in powers] for share in (keep, other))
-        most = Decimal(1)
-        for sizes in partitions(waves, permanent.domain_size):
-            above = math.prod([first[n] for n in sizes[:count]] + [later[n] for n in sizes[count:]], start=Decimal(1))
-            above = min(above, powers[sum(sizes[:count])])
-            below = (1 + other * sum((roots[n] - 1 for n in sizes), start=Decimal(0))) ** count
-            most = max(most, above / below)
-        return log_ratio(most, Decimal(1))
-
-
-def partitions(total: int, most: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
-    """Iterate over the falling sequences of at most `most` whole numbers that sum to `total`.
-
-    >>> list(partitions(4, 2))
-    [(4,), (3, 1), (2, 2)]
-    """
-    if total == 0:
-        yield ()
-    elif most > 0:
-        for first in range(min(total, largest or total), 0, -1):
-            for rest in partitions(total - first, most - 1, first):
-                yield first, *rest
