@@ -33,7 +33,8 @@ whole_edges = st.lists(st.integers(-(10**9), 10**9), min_size=3, max_size=6, uni
 def schemas(draw: st.DrawFn) -> FeatureSchema:
     names = draw(st.lists(texts, min_size=1, max_size=5, unique=True))
     group = draw(st.integers(1, 3))
-    several = st.fixed_dictionaries({"values": values}) | st.fixed_dictionaries({"edges": edges})
+    several: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries({"values": values})
+    several |= st.fixed_dictionaries({"edges": edges})
     several |= st.fixed_dictionaries({"edges": whole_edges, "whole": st.just(True)})
     kinds: st.SearchStrategy[dict[str, Any]] = several if group == 1 else st.just({})
     classes = draw(values.filter(lambda names: "" not in names))
