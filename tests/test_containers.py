@@ -53,7 +53,7 @@ def stages(text: str) -> list[Stage]:
         word, _, rest = line.strip().partition(" ")
         if word == "FROM":
             found.append(Stage(rest.partition(" AS ")[2], []))
-        elif word and word != "#":
+        elif word and word not in ("#", "ARG"):
             found[-1].steps.append((word, rest))
     return found
 
