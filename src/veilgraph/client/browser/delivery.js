@@ -25,7 +25,7 @@ const BUSY = [408, 429, 500, 502, 503, 504, 507];
 
 /** Load the campaign as it is written. */
 export async function fetchCampaign() {
-  const reply = await patiently(() => fetch("v1/campaign", { cache: "no-store" }), { problem: "problem.load" });
+  const reply = await patiently(() => fetch("v1/campaign", { cache: "no-store" }), { problem: "problem.load", attempts: 4 });
   need(reply.status !== 410, "problem.purged");
   need(reply.ok, "problem.load");
   return reply.text();
