@@ -23,7 +23,7 @@ from veilgraph.client import participant
 from veilgraph.errors import BudgetError, CampaignError, VeilgraphError
 from veilgraph.graph import Graph
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
-from veilgraph.privacy.plain_text import misleading_character
+from veilgraph.privacy.plain_text import look, misleading_character
 from veilgraph.privacy.schema import Column, FeatureSchema
 from veilgraph.privacy.strict_json import content_id, number_text
 
@@ -32,14 +32,14 @@ BINARY = CAMPAIGNS["binary"]
 
 @st.composite
 def schemas(draw: st.DrawFn) -> FeatureSchema:
-    names = draw(st.lists(st.text(min_size=1, max_size=5).filter(_is_plain), min_size=1, max_size=5, unique=True))
+    names = draw(st.lists(st.text(min_size=1, max_size=5).filter(_is_plain), min_size=1, max_size=5, unique_by=look))
     columns = []
     for name in names:
         if draw(st.booleans()):
             edges = draw(st.lists(st.floats(allow_nan=False), min_size=3, max_size=5, unique=True))
             columns.append(Column(name=name, edges=tuple(sorted(edges))))
         else:
-            values = draw(st.lists(st.text(max_size=4).filter(_is_plain), min_size=2, max_size=4, unique=True))
+            values = draw(st.lists(st.text(max_size=4).filter(_is_plain), min_size=2, max_size=4, unique_by=look))
             columns.append(Column(name=name, values=tuple(values)))
     group = draw(st.integers(1, 3)) if all(column.domain_size == 2 for column in columns) else 1
     return FeatureSchema(
@@ -246,17 +246,29 @@ def test_the_notice_may_change_and_what_reports_are_bound_to_may_not() -> None:
         "retention": None,
         "note": "",
         "texts": {},
+        "language": "ar",
         "version": 7,
     }
     for key, value in changes.items():
         changed = {f"notice__{key}": value} | ({"notice__retention": None} if key == "closes" else {})
+        changed |= {"notice__language": None} if key == "texts" else {}
         read = Campaign.from_json(rewritten(made, **changed))
         assert read.id == made.id, key
         assert read.notice_sha256 != made.notice_sha256, key
     other = campaign(MIXED, epsilon_x=1.0, sampled=2, epsilon_y=2.0, purpose="Another")
     assert other.id == made.id
     assert replace(made, graph="0" * 64).id != made.id
-    assert set(made.notice) == {"version", "purpose", "contact", "closes", "retention", "note", "wave", "texts"}
+    assert set(made.notice) == {
+        "version",
+        "purpose",
+        "contact",
+        "closes",
+        "retention",
+        "note",
+        "wave",
+        "texts",
+        "language",
+    }
     assert set(made.bound) == {"format", "schema", "features", "label", "guarantee", "graph", "nonce", "waves"}
 
 

@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.support.campaigns import CAMPAIGNS, MIXED
+from tests.support.campaigns import CAMPAIGNS, MIXED, campaign
 from tests.support.forgeries import MISLEADING_TEXTS, NOTICE_FORGERIES, rewritten
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.notice import check_texts, read_time
+from veilgraph.campaign.notice import check_texts, missing_texts, read_time
+from veilgraph.campaign.plan import CampaignPlan
+from veilgraph.client import verify
 from veilgraph.errors import CampaignError
+from veilgraph.privacy.schema import Column, FeatureSchema
 
 
 @pytest.mark.parametrize("forgery", NOTICE_FORGERIES)
@@ -64,3 +67,31 @@ def test_what_is_no_zone_is_refused() -> None:
     for zone in ("Mars/Phobos", "", "../etc/passwd", "/etc/localtime"):
         with pytest.raises(CampaignError, match="give the name of a time zone"):
             read_time("2027-01-31", zone=zone)
+
+
+def test_the_first_language_of_a_schema_stays_first_whatever_the_alphabet_says() -> None:
+    texts = {"en": {"purpose": "To learn"}, "ar": {}, "de": {}}
+    made = campaign(FeatureSchema(classes=("no", "yes"), texts=texts), epsilon_y=1.0)
+    read = Campaign.from_json(made.to_json())
+    assert made.notice["language"] == read.notice["language"] == "en"
+    assert next(iter(read.schema.texts)) == "en"
+    revised = read.revise(texts={"ar": {"purpose": "x"}, "aa": {}})
+    assert revised.notice["language"] == Campaign.from_json(revised.to_json()).notice["language"] == "en"
+    plan = CampaignPlan.from_json(CampaignPlan(made).to_json())
+    assert plan.campaign(purpose="p", contact="c", closes=made.closes).notice["language"] == "en"
+    assert verify(made.to_json(), max_epsilon=9.0).notice.language == "en"
+
+
+def test_missing_texts_are_named_by_language_and_those_of_0_and_1_are_the_pages_own() -> None:
+    schema = FeatureSchema(columns=(Column(name="smoker"), Column(name="age", edges=(0, 30, 99))), classes=("a", "b"))
+    whole = {"smoker": {"text": "?"}, "age": {"text": "?"}, "ill": {"text": "?", "answers": {"a": "x", "b": "y"}}}
+    texts = {"de": {"purpose": "p", "questions": whole}, "fr": {"questions": {"age": {"text": "?"}}}}
+    found = missing_texts(texts, schema, "ill")
+    assert list(found) == ["fr"]
+    assert found["fr"] == [
+        "the purpose",
+        "the question 'smoker'",
+        "the question 'ill'",
+        "the answers 'a' and 'b' to 'ill'",
+    ]
+    assert missing_texts({"de": {"purpose": "p", "questions": whole}}, schema, None) == {}

@@ -49,7 +49,7 @@ def test_every_design_is_read_back(features: JointGRR | GRRFS | None, label: GRR
 
 def test_a_plan_says_nothing_about_purpose_contact_and_closing_date() -> None:
     content = json.loads(PLAN.to_json())["plan"]
-    assert set(content) == set(PLAN.draft.bound) - {"nonce"} | {"note", "texts"}
+    assert set(content) == set(PLAN.draft.bound) - {"nonce"} | {"note", "texts", "language"}
 
 
 def test_two_campaigns_of_one_plan_have_different_ids() -> None:

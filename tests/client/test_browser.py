@@ -483,7 +483,7 @@ def with_two(pair: tuple[str, str]) -> dict[str, str]:
     shown = {"de": {"questions": {"ill": {"answers": {"no": one or "x", "yes": other if one else "x "}}}}}
     documents = {
         "values": rewritten(BINARY, schema__columns__0__values=[one, other]),
-        "shown answers": rewritten(BINARY, notice__texts=shown),
+        "shown answers": rewritten(BINARY, notice__texts=shown, notice__language="de"),
     }
     if one:
         documents["classes"] = rewritten(BINARY, schema__label__classes=[one, other])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tests.support.neighbour_series import CLASS, HISTOGRAM, LIST, PEOPLE_FILE, 
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
 from veilgraph.client import answer_neighbours, fetch
-from veilgraph.client.participant import Published
+from veilgraph.client.participant import ClockWarning, Published
 from veilgraph.errors import CampaignError, RunError, SendError
 
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
@@ -315,3 +316,18 @@ def test_two_commands_answer_a_wave_of_randomized_lists(tmp_path: Path, capsys: 
     (folder / f"{LISTS.neighbour_series.people}.people").unlink()
     assert main(randomize) == 2
     assert "run 'veilgraph fetch'" in capsys.readouterr().err
+
+
+def test_the_collectors_clock_decides_whether_a_campaign_is_open(tmp_path: Path) -> None:
+    """A device that is a year late, beside a collector whose clock says that the campaign is over, and the reverse."""
+    ended = FIRST.revise(closes=datetime(2020, 1, 1, tzinfo=UTC))
+    with collector(files_of(ended)) as (server, get):
+        server.date = "Tue, 31 Dec 2019 23:00:00 GMT"
+        with pytest.warns(ClockWarning, match="the collector's clock says 2019-12-31 23:00:00 UTC"):
+            assert get(tmp_path / "open").question.id == ended.id
+        server.date = "Wed, 01 Jan 2020 00:00:00 GMT"
+        with pytest.raises(CampaignError, match="closed at 2020-01-01 00:00:00 UTC"):
+            get(tmp_path / "closed")
+        server.date = "no date"
+        with pytest.raises(CampaignError, match="set the clock if it is wrong"):
+            get(tmp_path / "unknown")

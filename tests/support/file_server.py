@@ -21,6 +21,7 @@ class LocalServer(ThreadingHTTPServer):
         self.requested: list[str] = []
         self.parts: list[int] = []
         self.part = 20
+        self.date: str | None = None  # of its clock; default: the true time
         self.released = threading.Event()
 
     def url(self, path: str) -> str:
@@ -29,6 +30,9 @@ class LocalServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: LocalServer
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return self.server.date or super().date_time_string(timestamp)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
         fault, _, path = self.path[1:].rpartition("!")

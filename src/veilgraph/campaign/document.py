@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries
-from veilgraph.campaign.notice import NOTICE_KEYS, check_texts, time_in_words
+from veilgraph.campaign.notice import NOTICE_KEYS, check_texts, in_order, time_in_words
 from veilgraph.campaign.people_file import people_of
 from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
@@ -661,6 +661,7 @@ class Campaign:
             "note": self.schema.note,
             "wave": self.wave,
             "texts": dict(self.schema.texts),
+            "language": next(iter(self.schema.texts), None),
         }
 
 
@@ -774,7 +775,7 @@ def _schema(stated: object, notice: Mapping[str, Any]) -> FeatureSchema:
         classes=tuple(expect_text(name, "a class") for name in expect_list(label["classes"], "schema.label.classes")),
         group=expect_whole(parts["group"], "schema.group", 1, 2**53 - 1),
         note=expect_text(notice["note"], "note", min_length=0),
-        texts=notice["texts"],
+        texts=in_order(notice["texts"], notice["language"]),
     )
 
 

@@ -19,7 +19,7 @@ from veilgraph.privacy.plain_text import look_alikes
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import expect_text, parse_json
 
-NOTICE_KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "wave", "texts"}
+NOTICE_KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "wave", "texts", "language"}
 _TEXTS = ("purpose", "contact", "note")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -56,6 +56,52 @@ def check_texts(texts: object, schema: FeatureSchema, label: str) -> None:
                 expect_text(value, f"{where}.{key}")
             else:
                 raise CampaignError(f"{where} has an unknown key '{key[:40]!a}'")
+
+
+def in_order(texts: object, language: object) -> dict[str, Any]:
+    """Return texts by language with the campaign's first language first; refuse a language without texts.
+
+    Canonical JSON sorts languages, so a notice names the first one beside them. People whose language is not among
+    them see that one.
+
+    >>> list(in_order({"ar": {}, "en": {}}, "en"))
+    ['en', 'ar']
+    """
+    known = dict(_entries(texts, "texts"))
+    if language is None and not known:
+        return {}
+    if not isinstance(language, str) or language not in known:
+        raise CampaignError("notice.language must be one of the languages of the texts; null if there are none")
+    return {language: known[language]} | known
+
+
+def missing_texts(texts: Mapping[str, Any], schema: FeatureSchema, label: str | None) -> dict[str, list[str]]:
+    """Return what has no text in each language, so that people see it in the words of the document.
+
+    Args:
+        texts: texts by language, which were checked.
+        schema: schema of the campaign.
+        label: name of the label; None if it is not asked.
+
+    >>> missing_texts({"de": {"purpose": "Lernen"}}, FeatureSchema(classes=("no", "yes")), "ill")
+    {'de': ["the question 'ill'", "the answers 'no' and 'yes' to 'ill'"]}
+    """
+    asked = {column.name: () if column.edges else column.values for column in schema.columns}
+    asked |= {} if label is None else {label: schema.classes}
+    found: dict[str, list[str]] = {}
+    for language, said in texts.items():
+        missing = [] if "purpose" in said else ["the purpose"]
+        for name, values in asked.items():
+            question = said.get("questions", {}).get(name, {})
+            if "text" not in question:
+                missing.append(f"the question {name!r}")
+            # The page says 0 and 1 in its own words.
+            left = [] if values == ("0", "1") else [each for each in values if each not in question.get("answers", {})]
+            if left:
+                missing.append(f"the answers {' and '.join(map(repr, left[:3]))} to {name!r}")
+        if missing:
+            found[language] = missing
+    return found
 
 
 def _check_questions(questions: object, known: Mapping[str, tuple[str, ...]], where: str) -> None:

@@ -18,6 +18,7 @@ _LATER: dict[str, Any] = {"purpose": "planned", "contact": "planned", "closes": 
 """What a plan leaves open, with values that stand for it in the draft of the campaign."""
 _NO_NONCE = "0" * 32
 """Stands for the nonce in the draft: each campaign that follows a plan draws its own."""
+_PLANNED = ("note", "texts", "language")
 _NOTICE: dict[str, Any] = {**_LATER, "version": 1, "retention": None, "wave": None}
 
 
@@ -91,7 +92,7 @@ class CampaignPlan:
     def to_json(self) -> str:
         """Return the canonical document."""
         bound = {key: value for key, value in self.draft.bound.items() if key != "nonce"}
-        content = {**bound, "note": self.draft.notice["note"], "texts": self.draft.notice["texts"]}
+        content = {**bound, **{key: self.draft.notice[key] for key in _PLANNED}}
         return canonical_json({"plan": content, "id": content_id({"plan": content})})
 
     def campaign(
@@ -130,6 +131,6 @@ class CampaignPlan:
 
 def _draft(planned: dict[str, Any]) -> dict[str, Any]:
     """Return the document of the draft."""
-    bound = {key: value for key, value in planned.items() if key not in ("note", "texts")} | {"nonce": _NO_NONCE}
-    notice = _NOTICE | {key: planned[key] for key in ("note", "texts") if key in planned}
+    bound = {key: value for key, value in planned.items() if key not in _PLANNED} | {"nonce": _NO_NONCE}
+    notice = _NOTICE | {key: planned[key] for key in _PLANNED if key in planned}
     return {"format": FORMAT, "id": content_id(bound), "bound": bound, "notice": notice}

@@ -14,7 +14,7 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.notice import read_texts, read_time, time_in_words
+from veilgraph.campaign.notice import missing_texts, read_texts, read_time, time_in_words
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.receipt import Receipt, read_receipt
 from veilgraph.campaign.report import check_node
@@ -136,6 +136,7 @@ def new(
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
     write_atomically(out, made.to_json() + "\n", public=True)
+    _warn_of_missing_texts(made)
     counts = {"people": made.nodes} if public is None else _counts(public)
     if as_json:
         echo_json(_facts(made) | counts)
@@ -156,6 +157,20 @@ def new(
                 else []
             ),
         )
+
+
+def _warn_of_missing_texts(made: Campaign) -> None:
+    """Say which texts a language lacks, and which language people of all others see."""
+    label = None if made.label_mechanism is None else made.label
+    for language, missing in missing_texts(made.schema.texts, made.schema, label).items():
+        more = f", and {len(missing) - 3} more" if len(missing) > 3 else ""
+        echo(
+            f"warning: texts.{language} lacks {'; '.join(missing[:3])}{more}: people see these as the schema has them",
+            err=True,
+        )
+    if len(made.schema.texts) > 1:
+        first = made.notice["language"]
+        echo(f"People whose language has no texts see those in '{first}', the first of the schema's.", err=True)
 
 
 def _series_kind(answer: str) -> Literal["waves", "lists"]:

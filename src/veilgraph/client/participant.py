@@ -91,7 +91,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, Decimal, localcontext
 from email.utils import parsedate_to_datetime
 from fractions import Fraction
@@ -127,6 +127,7 @@ except ImportError:  # without the package
 
 __all__ = [
     "CampaignError",
+    "ClockWarning",
     "DomainError",
     "DrawnReport",
     "Ledger",
@@ -193,7 +194,7 @@ _UNSEEN = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
 # Tolerance of stated epsilons, relative above 1: they are doubles as text, which agree far better with the exact ones.
 _TOLERANCE = Decimal("1e-9")
 
-_NOTICE_KEYS = "closes contact note purpose retention texts version wave"
+_NOTICE_KEYS = "closes contact language note purpose retention texts version wave"
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _JSON_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
@@ -204,6 +205,7 @@ _LIMIT_NAME = "limit.json"
 _DRAFT_NAME = re.compile(r"\.([0-9a-f]{64}(\.[0-9a-f]{32})?(\.memory)?|limit)\.json\.[0-9a-f]{16}\.part")
 _COST = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
 _BASE64 = re.compile(r"[A-Za-z0-9_-]*")
+_CLOCKS_DIFFER = timedelta(minutes=5)
 _ID_STEP = 256  # bytes of an id's text to whose next multiple its part of a report counts
 _MAX_TABLE_EPSILON = Decimal("36.74")  # above ln(2**53), the largest epsilon that an integer table can have
 _RETRIED_STATUSES = {408, 429, 500, 502, 503, 504, 507}  # the same report may be sent twice
@@ -241,6 +243,8 @@ class Notice(NamedTuple):
     wave: int | None
     texts: Mapping[str, Any]
     """Texts by language, for a program that shows the questions."""
+    language: str | None
+    """The language for people of all others; None without texts."""
 
 
 class PublicGraph(NamedTuple):
@@ -421,6 +425,10 @@ def _relation(lists: Sequence[ListCost | None]) -> str:
     if not any(cost.is_finite() for cost in costs):
         return "any two records with the same neighbour list"
     return "any two records with any two lists, without the answers that do not protect whole lists"
+
+
+class ClockWarning(UserWarning):
+    """The clock of this device is wrong, or that of the collector."""
 
 
 class NoticeWarning(UserWarning):
@@ -1650,7 +1658,10 @@ def verify(campaign: str | bytes, *, max_epsilon: float, now: datetime | None = 
     if now.tzinfo is None:
         raise CampaignError("now must have a time zone")
     if now >= question.closes:
-        raise CampaignError(f"the campaign closed at {question.closes:%Y-%m-%d %H:%M:%S} UTC")
+        raise CampaignError(
+            f"the campaign closed at {question.closes:%Y-%m-%d %H:%M:%S} UTC, and this device's clock says "
+            f"{now.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: set the clock if it is wrong"
+        )
     if question.epsilon > Decimal(max_epsilon) + _slack(Decimal(max_epsilon)):
         raise CampaignError(
             f"a report would cost epsilon {_shown(question.epsilon)} (user level, any two records), "
@@ -1736,7 +1747,11 @@ def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
         note=_text(stated["note"], "note", min_length=0),
         wave=None if stated["wave"] is None else _whole(stated["wave"], "wave"),
         texts=stated["texts"],
+        language=stated["language"],
     )
+    languages = dict(_entries(notice.texts, "texts"))
+    if not isinstance(notice.language, (str, NoneType)) or notice.language not in (languages or (None,)):
+        raise CampaignError("notice.language must be one of the languages of the texts; null if there are none")
     if notice.retention is not None and notice.retention < notice.closes:
         raise CampaignError("the campaign deletes its reports before it closes")
     return notice
@@ -2813,7 +2828,8 @@ def fetch(
         timeout: seconds to wait for each piece.
         sleep: function that waits.
         progress: takes what is taken, the bytes so far and their number.
-        now: the time; default: the device's clock.
+        now: the time; default: the collector's clock, which its answer states. Where the device's differs by more than
+            five minutes, it warns.
     """
     source, place = _Source(url, attempts, timeout, sleep, progress), Path(folder)
     before = _fetched(place)
@@ -2855,8 +2871,17 @@ class _Source(NamedTuple):
     def campaign(self, now: datetime | None) -> tuple[str, Question]:
         """Return the text of the campaign that is open, and what it asks."""
         request = _request(self.url, "campaign", "", "GET")
-        content = self._load(request, lambda response: b"".join(_pieces(response, _MAX_CAMPAIGN_LENGTH)))
-        question = verify(content, max_epsilon=float("inf"), now=now)
+        content, clock = self._load(
+            request, lambda response: (b"".join(_pieces(response, _MAX_CAMPAIGN_LENGTH)), _clock(response))
+        )
+        question = verify(content, max_epsilon=float("inf"), now=now or clock)
+        if now is None and clock is not None and abs(datetime.now(UTC) - clock) > _CLOCKS_DIFFER:
+            warnings.warn(
+                f"the collector's clock says {clock:%Y-%m-%d %H:%M:%S} UTC, and this device's another time: set it, "
+                "because it decides here whether the campaign is open",
+                ClockWarning,
+                stacklevel=4,
+            )
         return content.decode(), question
 
     def files(self, question: Question, folder: Path) -> dict[str, Path]:
@@ -2923,6 +2948,13 @@ def _pieces(response: http.client.HTTPResponse, most: int) -> Iterator[bytes]:
         yield piece
     if response.length:
         raise http.client.IncompleteRead(b"", response.length)
+
+
+def _clock(response: http.client.HTTPResponse) -> datetime | None:
+    """Return the time that the collector's answer states; None if it states none."""
+    with suppress(ValueError, TypeError):
+        return parsedate_to_datetime(response.headers["Date"]).astimezone(UTC)
+    return None
 
 
 def _file_sha256(path: Path) -> str:

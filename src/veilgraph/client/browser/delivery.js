@@ -23,12 +23,12 @@ const STANDINGS = ["stored", "another", "missing", "withdrawn", "purged"];
 const REPORTED = ["stored", "earlier", "missing", "withdrawn", "purged"];
 const BUSY = [408, 429, 500, 502, 503, 504, 507];
 
-/** Load the campaign as it is written. */
+/** Load the campaign as it is written; return it, and how many milliseconds the collector's clock is ahead of this one. */
 export async function fetchCampaign() {
   const reply = await patiently(() => fetch("v1/campaign", { cache: "no-store" }), { problem: "problem.load", attempts: 4 });
   need(reply.status !== 410, "problem.purged");
   need(reply.ok, "problem.load");
-  return reply.text();
+  return [await reply.text(), Date.parse(reply.headers.get("Date")) - Date.now() || 0]; // 0: it states no time
 }
 
 /** Load a published file, whole: nobody learns what of it is of interest here. What broke off is gone on with. */

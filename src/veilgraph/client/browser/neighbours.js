@@ -45,7 +45,7 @@ function read({ format, bound, notice }) {
 	part(label, `epsilon mechanism ${size ? "size " : ""}table`, size ? "subset_selection" : "grr");
 	const y = cost(readTable(label.table, k, size)), waves = answers.map((each) => readAnswer(each, k, graph.nodes)), losses = waves.map(listLoss);
 	need(waves.some((each) => each.list) ? waves.length === 1 && table === null && turns === null : isHash(table)); // a list is asked once, and needs no beliefs
-	const closes = readNotice(keys(notice, "closes contact note purpose retention texts version wave"), [{ name, values: classes }]);
+	const closes = readNotice(keys(notice, "closes contact language note purpose retention texts version wave"), [{ name, values: classes }]);
 	need(notice.wave === null);
 	const together = (costs) => (turns === null ? costs.reduce((sum, each) => sum + each) : Math.max(...costs)); // in turns, a person answers one
 	const wave = losses.at(-1), [any_lists, one_entry] = ["any_lists", "one_entry"].map((key) => together(losses.map((loss) => loss[key])));

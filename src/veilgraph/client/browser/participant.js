@@ -13,8 +13,10 @@ const FEW = 6;
 const LANGUAGE = "veilgraph:language", INVITATION = `veilgraph:invitation ${location.pathname}`;
 const DEFAULT_LIMIT = 4; // from even odds, at most 98.3 in 100: below what the page calls weak
 const SKIP = "skip";
+const CLOCKS_DIFFER = 5 * 60 * 1000; // milliseconds
 
 let text, question, report;
+let ahead = 0; // milliseconds of the collector's clock
 let contacts = null; // the part of the page for a survey about contacts
 let invitation = null; // {node, code} of a link
 let isSomeoneElse = false; // who is not the person that this device answered for
@@ -27,6 +29,9 @@ let forgotten = null; // a name that answered earlier rounds, of which this devi
 let problem = null; // [key, values] of the phrase that is shown
 let acted = null; // "withdraw" where the person acted there, and not in the part that is shown
 
+/** The time by the collector's clock, which decides whether the survey is open. */
+const now = () => new Date(Date.now() + ahead);
+
 attempt(start);
 
 async function start() {
@@ -37,7 +42,7 @@ async function start() {
   need(storageWorks(), "problem.storage");
   need(navigator.locks, "problem.old");
   say($("status"), "loading");
-  text = await fetchCampaign();
+  [text, ahead] = await fetchCampaign();
   // No limit and no deadline yet, so that the page can explain them; both apply before a report is drawn.
   contacts = parse(text)?.format === 4 ? await import("./contacts.js") : null;
   question = contacts ? await contacts.verifyRound(text, new Date(0)) : await verify(text, { maxEpsilon: Infinity, now: new Date(0) });
@@ -134,10 +139,12 @@ function render() {
   if (!question) return showProblem();
   report = findReport();
   // Who is not asked in this round need not know that it is closed: their own may be open later.
-  const isOthers = isForOthers(), isOver = !isOthers && new Date() >= question.closes, isClosed = isOver || isPaused();
+  const isOthers = isForOthers(), isOver = !isOthers && now() >= question.closes, isClosed = isOver || isPaused();
   const sent = report && kept(sentKey()), withdrawn = report && kept(withdrawnKey());
   const isSent = Boolean(report) && (sent ?? withdrawn) !== null;
   say($("title"), isOver ? "title.closed" : "title");
+  $("clock").hidden = Math.abs(ahead) < CLOCKS_DIFFER;
+  say($("clock"), "clock", { time: moment(now()) });
   if (isClosed) problem ??= [isOver ? "problem.closed" : "problem.paused"];
   else if (isLimitLost(localStorage) && !isOthers) problem ??= ["problem.limit.lost"];
   explain();
@@ -299,7 +306,7 @@ function asked() {
 
 /** Return what the organisers wrote in the page's language, or in another one that the person may read. */
 function theirWords() {
-  const { texts } = question.notice, tag = matching(Object.keys(texts));
+  const { texts, language } = question.notice, tag = matching(Object.keys(texts), language);
   return tag ? { ...texts[tag], tag } : {};
 }
 
@@ -436,7 +443,7 @@ async function draw() {
   if (!stored(question, localStorage).has(name)) await checkUnanswered(name);
   const record = contacts ? contacts.readContacts().length : readRecord();
   const sharedDevice = $("shared-person").checked;
-  const options = { node: name, storage: localStorage, maxEpsilon: limit(), sharedDevice, lost };
+  const options = { node: name, storage: localStorage, maxEpsilon: limit(), sharedDevice, lost, now: now() };
   report = contacts ? await contacts.draw(text, question, options) : await answer(text, record, options);
   entered = record;
   render();

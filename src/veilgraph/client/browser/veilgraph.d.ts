@@ -54,6 +54,8 @@ export interface Notice {
 	readonly wave: number | null;
 	/** By language, a BCP 47 tag. */
 	readonly texts: Readonly<Record<string, Translation>>;
+	/** The language for people of all others; null without texts. */
+	readonly language: string | null;
 }
 
 /** A campaign that was verified. */

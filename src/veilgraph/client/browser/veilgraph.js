@@ -139,7 +139,7 @@ async function parts({ id, ...document }) {
 	need(format === 3 && keys(bound, "features format graph guarantee label nonce schema waves").format === 3);
 	need(isText(bound.nonce) && /^[0-9a-f]{32}$/.test(bound.nonce));
 	need(id === (await sha256(canonical(bound))), "The campaign was altered.");
-	return [{ ...bound, id }, keys(notice, "closes contact note purpose retention texts version wave"), await sha256(canonical(notice))];
+	return [{ ...bound, id }, keys(notice, "closes contact language note purpose retention texts version wave"), await sha256(canonical(notice))];
 }
 
 function read({ id, waves, graph, schema, features: asked, label: answered, guarantee }, notice) {
@@ -257,9 +257,10 @@ function* partitions(total, most, largest = total) {
 	else if (most) for (let n = Math.min(total, largest); n; n--) for (const rest of partitions(total - n, most - 1, n)) yield [n, ...rest];
 }
 
-function readNotice({ version, purpose, contact, note, closes, retention, texts }, questions) {
+function readNotice({ version, purpose, contact, note, closes, retention, texts, language }, questions) {
 	need(whole(version) && isName(purpose) && isName(contact) && isClear(note));
 	need(date(closes) && (retention === null || date(retention) >= date(closes)));
+	need(entries(texts).length ? isText(language) && Object.hasOwn(texts, language) : language === null);
 	for (const [tag, said] of entries(texts)) {
 		need(/^[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$/.test(tag));
 		for (const [name, shown] of translated(said, ["contact", "note", "purpose"], "questions")) {

@@ -13,11 +13,11 @@ export function preferred(chosen) {
   return known(chosen) ? chosen : navigator.languages.map(base).find(known) ?? "en";
 }
 
-/** Return the best of some languages: the one that the page speaks, another that the browser prefers, or the first. */
-export function matching(tags) {
+/** Return the best of some languages: the one that the page speaks, another that the browser prefers, or the given one. */
+export function matching(tags, first) {
   const wished = [locale, document.documentElement.lang, ...navigator.languages];
   const found = wished.map((wish) => tags.find((tag) => tag === wish) ?? tags.find((tag) => base(tag) === base(wish)));
-  return found.find(Boolean) ?? tags[0];
+  return found.find(Boolean) ?? first;
 }
 
 /** Load the table of a language, and write all that follows in it. */
