@@ -205,6 +205,35 @@ ASKED = {
 
 
 @needs_chromium
+def test_people_whose_language_has_no_texts_see_the_first_language_of_the_campaign(page: Page) -> None:
+    texts = {"en": {"questions": {"health": {"text": "How are you?"}}}, "ar": ASKED["ar"]}
+    made = replace(CAMPAIGN, schema=replace(CAMPAIGN.schema, texts=texts))
+    with serving(made.to_json()) as collector:
+        for tags, shown in ((["de"], "How are you?"), (["de", "ar"], "كيف حالك؟"), (["ar-EG"], "كيف حالك؟")):
+            prefer(page, *tags)
+            ready(page, collector.url)
+            assert shown in words(page, "meaning"), tags
+
+
+@needs_chromium
+def test_the_servers_clock_decides_whether_the_survey_is_open_and_the_page_says_so(page: Page) -> None:
+    ended = CAMPAIGN.revise(closes=datetime(2020, 1, 1, tzinfo=UTC)).to_json()
+    with serving(ended) as collector:
+        prefer(page, "en")
+        page.call("Emulation.setTimezoneOverride", timezoneId="UTC")
+        collector.date = "Tue, 31 Dec 2019 10:00:00 GMT"
+        ready(page, collector.url + INVITATION)
+        assert "This page goes by the server's: December 31, 2019" in words(page, "clock")
+        assert page.run("[clock.hidden, form.hidden]") == [False, False]
+        page.run(FILL + SUBMIT)
+        page.until("!review.hidden")
+        collector.date = None
+        ready(page, collector.url + INVITATION)
+        assert page.run("[clock.hidden, form.hidden]") == [True, True]
+        assert words(page, "title") == TABLES["en"]["title.closed"]
+
+
+@needs_chromium
 def test_questions_help_and_answers_are_in_the_words_of_the_notice(page: Page) -> None:
     made = replace(
         CAMPAIGN,

@@ -17,7 +17,7 @@ from tests.support.campaigns import CAMPAIGNS, campaign
 from tests.support.chromium import Page, chromium, needs_chromium
 from tests.support.forgeries import rewritten
 from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SCHEMA, SUBMIT, ready, serving, shown
-from veilgraph.campaign.report import Report
+from veilgraph.campaign.report import Report, sent_length
 from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -51,10 +51,16 @@ def test_a_person_answers_sees_the_report_sends_it_and_is_told(page: Page, width
         ((node, token, document),) = collector.received
         report = Report.parse(document, CAMPAIGN)
         assert (node, token, report.node) == ("u/17", "Bearer t0ken", "u/17")
+        assert collector.lengths == [sent_length(CAMPAIGN, "u/17")]
         assert [row[1] for row in rows] == ["41.25", "yes", "Harbour", "ill"]
         assert report.features is not None
         assert isinstance(report.label, int)
-        said = [["0 to 30", "30 to 50", "50 to 120"], ["no", "yes"], SCHEMA.columns[2].values, SCHEMA.classes]
+        said = [
+            ["0 to less than 30", "30 to less than 50", "50 to 120"],
+            ["no", "yes"],
+            SCHEMA.columns[2].values,
+            SCHEMA.classes,
+        ]
         codes: list[Any] = [*report.features, report.label]
         assert [row[2] for row in rows] == [names[code] for names, code in zip(said, codes, strict=True)]
         assert page.complaints == []

@@ -63,6 +63,8 @@ class Collector(ThreadingHTTPServer):
         self.campaign = campaign
         self.published: dict[str, bytes] = {}  # files of a wave about neighbours, by their SHA-256
         self.broken = False
+        self.date: str | None = None  # of its clock; default: the true time
+        self.lengths: list[int] = []  # of the bodies of reports
         self.part: int | None = None  # bytes after which a published file breaks off
         self.asked_from: list[str | None] = []  # what was asked of published files
         self.answer: bytes | None = None
@@ -77,6 +79,9 @@ class Collector(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: Collector
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return self.server.date or super().date_time_string(timestamp)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
         if self.path == "/v1/campaign" and self.server.broken:
@@ -108,6 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         report = json.loads(body)
+        self.server.lengths.append(len(body))
         node = unquote(self.path.removeprefix("/v1/reports/"))
         self.server.received.append((node, self.headers["Authorization"], report))
         code = self.server.codes.pop(0) if self.server.codes else 201

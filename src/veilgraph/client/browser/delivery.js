@@ -23,7 +23,7 @@ const STANDINGS = ["stored", "another", "missing", "withdrawn", "purged"];
 const REPORTED = ["stored", "earlier", "missing", "withdrawn", "purged"];
 const BUSY = [408, 429, 500, 502, 503, 504, 507];
 
-/** Load the campaign as it is written; return it, and how many milliseconds the collector's clock is ahead of this one. */
+/** Load the campaign as it is written; return it, and by how many milliseconds the collector's clock is ahead. */
 export async function fetchCampaign() {
   const reply = await patiently(() => fetch("v1/campaign", { cache: "no-store" }), { problem: "problem.load", attempts: 4 });
   need(reply.status !== 410, "problem.purged");

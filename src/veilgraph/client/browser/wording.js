@@ -13,7 +13,7 @@ export function preferred(chosen) {
   return known(chosen) ? chosen : navigator.languages.map(base).find(known) ?? "en";
 }
 
-/** Return the best of some languages: the one that the page speaks, another that the browser prefers, or the given one. */
+/** Return the best of some languages: the page's, another that the browser prefers, or the given one. */
 export function matching(tags, first) {
   const wished = [locale, document.documentElement.lang, ...navigator.languages];
   const found = wished.map((wish) => tags.find((tag) => tag === wish) ?? tags.find((tag) => base(tag) === base(wish)));
