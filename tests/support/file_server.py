@@ -32,7 +32,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: LocalServer
 
     def date_time_string(self, timestamp: float | None = None) -> str:
-        return self.server.date or super().date_time_string(timestamp)  # type: ignore[arg-type]
+        return self.server.date or super().date_time_string(timestamp)
 
     def do_GET(self) -> None:
         fault, _, path = self.path[1:].rpartition("!")

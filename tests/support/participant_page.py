@@ -81,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Collector
 
     def date_time_string(self, timestamp: float | None = None) -> str:
-        return self.server.date or super().date_time_string(timestamp)  # type: ignore[arg-type]
+        return self.server.date or super().date_time_string(timestamp)
 
     def do_GET(self) -> None:
         if self.path == "/v1/campaign" and self.server.broken:
