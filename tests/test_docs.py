@@ -493,6 +493,15 @@ def test_the_layers_of_the_architecture_are_those_of_the_layer_test() -> None:
     assert list(written.items()) == list(expected.items())
 
 
+def test_the_changelog_is_short_and_every_entry_is_one_short_line() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert len(text.encode()) <= 12_000
+    assert "### Privacy" in text.split("\n## ")[1]
+    entries = text.split("\n## ")[1].splitlines()
+    assert [line for line in entries if line.startswith("- ") and len(line) > 240] == []
+    assert [line for line in entries if line.startswith(" ")] == [], "an entry is one line"
+
+
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
