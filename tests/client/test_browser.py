@@ -49,9 +49,9 @@ SETS = CAMPAIGNS["a set of 6 of 18 classes"]
 COMPLETE = {"age": 1, "city": "oslo", "smoker": "no", "weight": 1, "größe \U0001f4cf": "<1", "label": "ill"}
 
 
-def test_the_module_is_below_25_kb_and_imports_nothing() -> None:
+def test_the_module_is_below_28_kb_and_imports_nothing() -> None:
     source = MODULE.read_text(encoding="utf-8")
-    assert len(MODULE.read_bytes()) < 25_000
+    assert len(MODULE.read_bytes()) < 28_000
     assert not re.search(r"^\s*import\b|import\(|Math\.random|eval\(|Function\(", source, flags=re.MULTILINE)
 
 

@@ -102,7 +102,7 @@ def test_the_client_computes_the_stated_guarantee_by_itself(name: str) -> None:
 
 FORGERIES: dict[str, dict[str, Any]] = {
     "a smaller cost of unchanged values": {"waves__guarantee__unchanged": "1.5"},
-    "a smaller cost of changes at the same waves": {"waves__guarantee__same_changes": "1.5"},
+    "a smaller cost of answers that repeat in the same waves": {"waves__guarantee__same_pattern": "1.5"},
     "a smaller cost of any histories": {"waves__guarantee__any_histories": "1.5"},
     "a smaller total": {"guarantee__user_level__label": "2", "guarantee__user_level__total": "2"},
     "a relation left out": {"waves__guarantee": {"unchanged": "2"}},

@@ -169,6 +169,11 @@ const work = {
     return reports.map((report) => module.padded(question, report));
   }),
   look: (texts) => attempt(() => texts.map(module.internals.look)),
+  add: (epsilons) => attempt(() => module.add(...epsilons)),
+  total: (epsilons) => attempt(() => module.total(epsilons.map((epsilon) => ({ epsilon })))),
+  shown: (epsilon) => attempt(() => module.shown(epsilon)),
+  roundedUp: ([x, digits]) => attempt(() => module.roundedUp(x, digits)),
+  raised: (epsilon) => attempt(() => module.raised(epsilon)),
   turnOf: ({ id, turns }) => attempt(() => module.turnOf(id, turns)),
   listLoss: (mechanism) => attempt(() => module.listLoss(mechanism)), // Infinity becomes null in JSON
   canonical: (value) => attempt(() => module.canonical(value)),

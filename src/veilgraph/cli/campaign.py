@@ -14,6 +14,7 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.acceptance import acceptance_in_words, is_answered
 from veilgraph.campaign.notice import missing_texts, read_texts, read_time, time_in_words
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.receipt import Receipt, read_receipt
@@ -147,6 +148,7 @@ def new(
             *_in_words(counts, nodes),
             *made.method_in_words,
             *([f"{epsilon} in total."] if made.waves is None else made.guarantee.in_words(theorem_1=False)),
+            acceptance_in_words(made.guarantee),
             f"Open until {time_in_words(made.closes)}. Written to {out}.",
             *(
                 [
@@ -432,5 +434,6 @@ def _facts(campaign: Campaign) -> dict[str, object]:
         "retention": campaign.notice["retention"],
         "notice": {"version": campaign.notice_version, "sha256": campaign.notice_sha256},
         "epsilon_user_level": json_epsilon(state_epsilon(campaign.guarantee.total_user_level)),
+        "answered_under_page_limit": is_answered(campaign.guarantee),
         "guarantee": campaign.guarantee.as_dict(),
     }

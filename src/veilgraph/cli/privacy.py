@@ -18,6 +18,7 @@ from rich.table import Table
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.acceptance import acceptance_in_words
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.cli.completion import complete_mechanism
 from veilgraph.errors import BudgetError, RunError, SchemaError
@@ -598,7 +599,7 @@ def _plan_document(found: Plan) -> dict[str, Any]:
 
 def _print_plan(found: Plan, *, homophily_known: bool) -> None:
     best, (low, high) = found.recommended, found.expected_accuracy
-    echo(f"Recommended: {best.title}.", *best.guarantee.in_words(theorem_1=False))
+    echo(f"Recommended: {best.title}.", *best.guarantee.in_words(theorem_1=False), acceptance_in_words(best.guarantee))
     echo("", f"Expected accuracy of predictions: {low:.0%} to {high:.0%} (90% interval over the draws of labels).")
     if not homophily_known:
         echo("It is wide because the graph does not tell the homophily, the share of edges within a class:")

@@ -385,7 +385,7 @@ class Ledger(NamedTuple):
     @property
     def spent(self) -> Decimal:
         """Sum of the epsilons of all reports, which the limit is for: user level, as `relation` says."""
-        return sum((entry.epsilon for entry in self.entries), Decimal(0))
+        return _total(entry.epsilon for entry in self.entries)
 
     @property
     def relation(self) -> str:
@@ -398,12 +398,12 @@ class Ledger(NamedTuple):
 
         An answer about the list adds nothing: it depends on the list alone.
         """
-        return sum((entry.epsilon for entry in self.entries if entry.list_cost is None), Decimal(0))
+        return _total(entry.epsilon for entry in self.entries if entry.list_cost is None)
 
     @property
     def spent_on_one_entry(self) -> Decimal:
         """Sum of the epsilons of all answers about the neighbour list: two lists, one with a neighbour more."""
-        return sum((entry.list_cost.one_entry for entry in self.entries if entry.list_cost), Decimal(0))
+        return _total(entry.list_cost.one_entry for entry in self.entries if entry.list_cost)
 
     @property
     def protects_lists(self) -> bool:
@@ -2121,6 +2121,12 @@ def _check_guarantee(
         return exact["total"]
 
 
+def _total(epsilons: Iterable[Decimal]) -> Decimal:
+    """Return the sum of epsilons, rounded up, whatever the digits of the caller's decimal context."""
+    with localcontext(prec=60, rounding=ROUND_CEILING):
+        return sum(epsilons, Decimal(0))
+
+
 def _shown(epsilon: Decimal) -> str:
     """Write four decimals, rounded up: a person is never told less than a report costs."""
     return f"{epsilon.quantize(Decimal('0.0001'), ROUND_CEILING):f}"
@@ -2532,8 +2538,8 @@ def _remembers(memory: Memory, series: Series, *, left_out: bool = False) -> boo
 
 
 def _check_sum(before: list[_Kept], question: Question, limit: Decimal) -> None:
-    spent = sum((kept.epsilon for kept in before), Decimal(0))
-    if spent + question.epsilon > limit + _slack(limit):
+    spent = _total(kept.epsilon for kept in before)
+    if _total([spent, question.epsilon]) > limit + _slack(limit):
         unknown = sum(not kept.recorded for kept in before)
         remark = f" (the cost of {unknown} is not recorded: answer its campaign again, which draws nothing)"
         remark = remark if unknown else ""
@@ -2556,8 +2562,8 @@ def _check_entries(before: Sequence[_Kept], cost: ListCost, limit: Decimal | Non
                 f"{relation}: set a limit for that (max_entry_epsilon, --entry-limit), or do not answer"
             )
         return
-    spent = sum((kept.wave.cost.one_entry for kept in before if kept.wave), Decimal(0))
-    if spent + cost.one_entry > limit + _slack(limit):
+    spent = _total(kept.wave.cost.one_entry for kept in before if kept.wave)
+    if _total([spent, cost.one_entry]) > limit + _slack(limit):
         raise CampaignError(
             f"an answer would cost epsilon {_shown(cost.one_entry)} {relation}. With {_shown(spent)} for the waves "
             f"before this is above your limit of {float(limit):g}: do not answer, or set a higher limit if you accept "

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from veilgraph.campaign.neighbour_series import NeighbourSeries
 from veilgraph.privacy.accounting import show_odds
-from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, add_epsilons, short_epsilon, state_epsilon
+from veilgraph.privacy.epsilon import (
+    ListRelation,
+    NeighbourRelation,
+    add_epsilons,
+    short_epsilon,
+    show_certainty,
+    state_epsilon,
+)
 from veilgraph.privacy.plain_text import counted
 
 RELATIONS = {
@@ -46,14 +53,14 @@ class Exposure:
     def of(cls, part: str, epsilon: float, relation: str) -> Exposure:
         """Write an epsilon in all its forms; one that is infinite protects nothing."""
         if math.isinf(epsilon):
-            return cls(part=part, epsilon="not private", relation=relation, odds="any", guess="100")
+            return cls(part=part, epsilon="not private", relation=relation, odds="any", guess=show_certainty(epsilon))
         stated = state_epsilon(epsilon)
         return cls(
             part=part,
             epsilon=short_epsilon(stated),
             relation=relation,
             odds=show_odds(stated),
-            guess=guess_text(stated),
+            guess=show_certainty(stated),
         )
 
 
@@ -126,12 +133,3 @@ def series_exposures(series: NeighbourSeries) -> list[Exposure]:
             "two records with any two labels, whose lists differ in one entry",
         ),
     ]
-
-
-def guess_text(epsilon: float) -> str:
-    r"""Write :math:`100\,e^\epsilon / (1 + e^\epsilon)`, rounded up to one decimal.
-
-    >>> guess_text(1.0), guess_text(4.0)
-    ('73.2', '98.3')
-    """
-    return f"{math.ceil(1000 / (1 + math.exp(-epsilon)) - 1e-9) / 10:.1f}"

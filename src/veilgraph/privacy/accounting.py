@@ -162,6 +162,12 @@ class Guarantee:
         return add_epsilons(self.features_user_level, self.label_user_level, self.lists_user_level)
 
     @property
+    def user_level_pairs(self) -> str:
+        """Pairs that the user level protects from each other, in words."""
+        pairs = NeighbourRelation.USER_LEVEL if self.series is None else HistoryRelation.ANY_HISTORIES
+        return pairs.value if self.neighbours is None else f"{pairs.value} with any two lists"
+
+    @property
     def lists_user_level(self) -> float:
         """Epsilon of the neighbour list for any two lists; 0 where none is asked about."""
         return self.neighbours.total.any_lists if self.neighbours else 0.0

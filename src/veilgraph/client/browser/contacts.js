@@ -6,7 +6,7 @@ import { $, element, isolated, quoted } from "./elements.js";
 import { certainty, factor, level, likely, points } from "./figures.js";
 import { rowsIn, turnOf, verifyWave } from "./neighbours.js";
 import { number, phrase, say, sentence } from "./wording.js";
-import { within } from "./veilgraph.js";
+import { add, within } from "./veilgraph.js";
 
 // A round asks for the list itself, changed by chance, or for what is published about those on it.
 const OF_LISTS = { sure: "guarantee.list", weak: "weak.list", stay: "contacts.list.stay", help: "contacts.list.help", review: "review.list" };
@@ -48,7 +48,7 @@ export function explain(question, { text }) {
   $("published").hidden = table === null;
   $("rounds").hidden = false;
   const [all, contact, both] = [lists.any_lists, lists.one_entry, lists.one_relationship].map(certainty);
-  const mine = turns ? wave : lists, [whole, single] = [label + mine.any_lists, label + mine.one_entry].map(certainty);
+  const mine = turns ? wave : lists, [whole, single] = [add(label, mine.any_lists), add(label, mine.one_entry)].map(certainty);
   const before = turns ? phrase("rounds.turns", { count: turns }) : count > 1 ? phrase("rounds.contacts", { count, all, contact, both }) : [];
   $("rounds").replaceChildren(...before, ...(before.length ? [" "] : []), ...phrase("rounds.first", { question: quoted(text), all: whole, contact: single }));
 }
@@ -61,7 +61,7 @@ export function explainCost({ id, costs: { wave }, epsilon }) {
   $("sum").hidden ||= !epsilon;
 }
 
-const entrySpent = (counts = () => true) => answered(localStorage).filter(counts).reduce((sum, { neighbours }) => sum + Number(neighbours?.one_entry ?? 0), 0);
+const entrySpent = (counts = () => true) => add(...answered(localStorage).filter(counts).map(({ neighbours }) => neighbours?.one_entry ?? 0));
 
 /**
  * Say what the answers of all who share this device can give away together if they are one person.
@@ -70,8 +70,8 @@ const entrySpent = (counts = () => true) => answered(localStorage).filter(counts
  */
 export function explainShared(question) {
   const before = answersIn(question), isOpen = !question.epsilon || before.some(leavesListOpen);
-  const one = question.costs.wave.one_entry + entrySpent(({ neighbours }) => neighbours?.series === question.series);
-  say($("shared-cost"), isOpen ? "shared.person.contact" : "shared.person", { points: points(isOpen ? one : question.epsilon + total(before)) });
+  const one = add(question.costs.wave.one_entry, entrySpent(({ neighbours }) => neighbours?.series === question.series));
+  say($("shared-cost"), isOpen ? "shared.person.contact" : "shared.person", { points: points(isOpen ? one : add(question.epsilon, total(before))) });
 }
 
 /** Return what this device has answered in the series, its first question included. */
@@ -147,7 +147,7 @@ export async function draw(text, question, options) {
     need(limit > 0, "problem.limit.entry");
     setEntryLimit(localStorage, limit);
     if (!answered(localStorage).some(({ campaign, node }) => campaign === question.id && node === options.node))
-      need(within(spent + one_entry, limit), "problem.limit.contact", { cost: points(one_entry), spent: points(spent), limit: points(limit) });
+      need(within(add(spent, one_entry), limit), "problem.limit.contact", { cost: points(one_entry), spent: points(spent), limit: points(limit) });
   }
   const [people, table] = await Promise.all([question.people, question.table].map((hash) => hash && fetchPublished(hash)));
   return answerNeighbours(text, { people, table, neighbours: readContacts() }, { ...options, unlisted: (names) => { unlisted = { [options.node]: names }; } });

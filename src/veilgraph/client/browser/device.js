@@ -1,6 +1,6 @@
 // What a device remembers: it answers a campaign once, whatever node it is invited as, and adds its reports up.
 
-import { UNANSWERED, canonical, encode, need, parse, randomize, randomizeWave, shown, verify, wavesOf, within } from "./veilgraph.js";
+import { UNANSWERED, add, canonical, encode, need, parse, randomize, randomizeWave, shown, verify, wavesOf, within } from "./veilgraph.js";
 
 const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
 const LIMIT = "veilgraph:limit", ENTRY_LIMIT = "veilgraph:entry-limit";
@@ -20,7 +20,7 @@ const ANOTHER = "This device has answered the campaign before, and answers it on
 export async function answer(campaign, record, options) {
 	const { node, storage, maxEpsilon, now, sharedDevice, lost } = options;
 	const question = await verify(campaign, { maxEpsilon: maxEpsilon ?? Infinity, now }), { id } = question;
-	const epsilon = question.epsilon * (lost === true ? 2 : 1);
+	const epsilon = add(question.epsilon, lost === true ? question.epsilon : 0);
 	return underLock(question, options, ({ seen, spent, limit }) => {
 		const kept = drawn(question, storage);
 		if (kept.has(node)) return question.waves ? reportOfWave(question, kept.get(node), storage, record) : kept.get(node);
@@ -59,7 +59,7 @@ export async function answerNeighbours(campaign, { people, table, neighbours }, 
 		checkSeries(question, node, storage, sharedDevice);
 		checkLimit(epsilon, spent, limit);
 		const mostForEntry = Math.min(maxEntryEpsilon ?? entryLimit ?? need(any_lists < Infinity, "Set your limit for one entry first.") ?? Infinity, entryLimit ?? Infinity);
-		need(within(entrySpent + one_entry, mostForEntry), `An answer costs epsilon ${shown(one_entry)} for one entry. `
+		need(within(add(entrySpent, one_entry), mostForEntry), `An answer costs epsilon ${shown(one_entry)} for one entry. `
 			+ `With ${shown(entrySpent)} for earlier answers this is above your limit of ${mostForEntry}: do not answer, or set a higher one.`);
 		const published = await readPublished(question, people, table);
 		await checkPerson(node, published);
@@ -111,7 +111,7 @@ async function underLock(question, { node, storage, maxEpsilon, now, locks = nav
 	});
 }
 
-const checkLimit = (epsilon, spent, limit) => need(within(spent + epsilon, limit), `A report costs epsilon ${shown(epsilon)}. `
+const checkLimit = (epsilon, spent, limit) => need(within(add(spent, epsilon), limit), `A report costs epsilon ${shown(epsilon)}. `
 	+ `With ${shown(spent)} for earlier reports this is above your limit of ${limit}: do not answer, or set a higher one.`);
 
 const placeOf = (id, node, isShared) => `veilgraph:${id}${isShared ? `:${node}` : ""}`;
@@ -124,7 +124,7 @@ const placeOf = (id, node, isShared) => `veilgraph:${id}${isShared ? `:${node}` 
 export function ledger(storage) {
 	need(!isLimitLost(storage), "Your limit cannot be read.");
 	const entries = answered(storage), limitOf = (place) => (storage.getItem(place) === null ? null : Number(storage.getItem(place)));
-	const entrySpent = entries.reduce((sum, { neighbours }) => sum + Number(neighbours?.one_entry ?? 0), 0);
+	const entrySpent = add(...entries.map(({ neighbours }) => neighbours?.one_entry ?? 0));
 	return { entries, spent: total(entries), limit: limitOf(LIMIT), entrySpent, entryLimit: limitOf(ENTRY_LIMIT) };
 }
 
@@ -310,5 +310,5 @@ export function answered(storage) {
 /** Tell whether an answer does not protect the whole list that it is about. */
 export const leavesListOpen = ({ neighbours }) => neighbours?.any_lists === "Infinity";
 
-/** Return the sum of the epsilons of reports: user level, any two records, and any two lists where an answer protects these. */
-export const total = (reports) => reports.reduce((sum, { epsilon }) => sum + epsilon, 0);
+/** Return the sum of the epsilons of reports, rounded up: user level, any two records, and any two lists where an answer protects these. */
+export const total = (reports) => add(...reports.map(({ epsilon }) => epsilon));

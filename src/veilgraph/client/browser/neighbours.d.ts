@@ -70,8 +70,6 @@ export interface WaveQuestion {
 	 * the lists are of all waves so far: their sum or, in turns, the largest.
 	 */
 	readonly costs: { readonly wave: ListLoss; readonly lists: ListLoss; readonly label: number };
-	/** Epsilons as stated, which agree. */
-	readonly guarantee: unknown;
 }
 
 /** The file of people, after it was checked. */

@@ -2,9 +2,9 @@
 // for all. It adds their beliefs up and randomizes the sums, or it randomizes for everybody whether they are in the list.
 // Whole numbers alone decide an answer.
 
-import { canonical, internals, need, parse, sha256, shown, within } from "./veilgraph.js";
+import { add, canonical, internals, need, parse, sha256, shown, within } from "./veilgraph.js";
 
-const { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, number, part, readNotice, readTable, respond, systemWord, whole } = internals;
+const { WORDS, agree, below, cost, distinct, epsilonOf, guarded, isName, keys, list, number, part, readNotice, readTable, respond, systemWord, whole } = internals;
 const CODES = 2 ** 16, FINEST = 60, MOST_STEPS = 2 ** 17, MOST_WAVES = 36, MOST_PEOPLE = 50000, LARGEST_COUNT = 2 ** 15 - 1, LARGEST_CAP = 2 ** 31 - 1;
 const PER_BUCKET = 16, PARTS = 8;
 const HEAD = /^veilgraph-beliefs-1\n\{"num_classes": ([1-9]\d{0,4}), "people": ([1-9]\d{0,9})\}\n/;
@@ -47,11 +47,11 @@ function read({ format, bound, notice }) {
 	need(waves.some((each) => each.list) ? waves.length === 1 && table === null && turns === null : isHash(table)); // a list is asked once, and needs no beliefs
 	const closes = readNotice(keys(notice, "closes contact language note purpose retention texts version wave"), [{ name, values: classes }]);
 	need(notice.wave === null);
-	const together = (costs) => (turns === null ? costs.reduce((sum, each) => sum + each) : Math.max(...costs)); // in turns, a person answers one
+	const together = (costs) => (turns === null ? add(...costs) : Math.max(...costs)); // in turns, a person answers one
 	const wave = losses.at(-1), [any_lists, one_entry] = ["any_lists", "one_entry"].map((key) => together(losses.map((loss) => loss[key])));
-	const costs = { wave, label: y, lists: { any_lists, one_entry, one_relationship: 2 * one_entry } };
+	const costs = { wave, label: y, lists: { any_lists, one_entry, one_relationship: add(one_entry, one_entry) } };
 	check(guarantee, costs);
-	return { graph, closes, documents, series: documents[0], wave: documents.length, turns, name, classes, nodes: graph.nodes, people, table, asked: waves.at(-1), costs, guarantee };
+	return { graph, closes, documents, series: documents[0], wave: documents.length, turns, name, classes, nodes: graph.nodes, people, table, asked: waves.at(-1), costs };
 }
 
 /** The wave that a person answers in a series in turns. Everybody can compute it, so that it tells nothing. */
@@ -84,7 +84,7 @@ function check(stated, { wave, label, lists }) {
 	const relations = "any_lists one_entry one_relationship", { series } = keys(stated, "series wave");
 	keys(series, "label lists lists_and_record");
 	const pairs = [[stated.wave, wave, relations], [series.lists, lists, relations],
-		[series.lists_and_record, { any_lists: label + lists.any_lists, one_entry: label + lists.one_entry }, "any_lists one_entry"]];
+		[series.lists_and_record, { any_lists: add(label, lists.any_lists), one_entry: add(label, lists.one_entry) }, "any_lists one_entry"]];
 	const all = pairs.flatMap(([said, exact, names]) => names.split(" ").map((name) => [keys(said, names)[name], exact[name]]));
 	const finite = [[series.label, label], ...all].filter(([text, exact]) => exact < Infinity || need(number(text) === Infinity));
 	agree(finite.map(([text]) => text), finite.map(([, exact]) => exact));
@@ -92,8 +92,9 @@ function check(stated, { wave, label, lists }) {
 
 /** Epsilons of one answer, by the relation between neighbour lists, from the integers that decide it. */
 export function listLoss({ sets, list: bit, k, more, scale, cap = null }) {
-	const one = sets || bit ? cost(sets ?? bit) : -scale * Math.log1p((more - WORDS) / WORDS);
-	return { any_lists: sets ? one : cap === null ? Infinity : k * cap * one, one_entry: one, one_relationship: 2 * one };
+	const times = (n) => epsilonOf(BigInt(WORDS), BigInt(more), n * BigInt(scale)), one = sets || bit ? cost(sets ?? bit) : times(1n);
+	const any_lists = sets ? one : cap === null ? Infinity : times(BigInt(k) * BigInt(cap));
+	return { any_lists, one_entry: one, one_relationship: add(one, one) };
 }
 
 // --- What is published ------------------------------------------------------------------------------------------------

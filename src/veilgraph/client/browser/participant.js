@@ -1,17 +1,17 @@
 // The participant's page: builds the form from the campaign, draws the report on this device, shows it and sends it.
 
-import { VeilgraphError, canonical, parse, verify, within } from "./veilgraph.js";
+import { VeilgraphError, add, canonical, parse, raised, verify, within } from "./veilgraph.js";
 import { Problem, fetchCampaign, hasReported, need, standing, submit, withdraw } from "./delivery.js";
 import { answer, answered, brokenRetention, isLimitLost, leavesListOpen, ledger } from "./device.js";
 import { loadMemory, memoryText, setLimit, stored, total } from "./device.js";
 import { $, element, isolated, quoted } from "./elements.js";
-import { factor, level, likely, points, raised, roundedUp } from "./figures.js";
+import { factor, level, likely, points } from "./figures.js";
 import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
 
 const FEW = 6;
 // One server may have several surveys, each below a path: an invitation to one is none to another.
 const LANGUAGE = "veilgraph:language", INVITATION = `veilgraph:invitation ${location.pathname}`;
-const DEFAULT_LIMIT = 4; // from even odds, at most 98.3 in 100: below what the page calls weak
+const DEFAULT_LIMIT = 4; // from even odds, less than 99 in 100: below what the page calls weak
 const SKIP = "skip";
 const CLOCKS_DIFFER = 5 * 60 * 1000; // milliseconds
 
@@ -230,18 +230,17 @@ function explain() {
 }
 
 function explainLevels() {
-  const { user_level: user, attribute_level: attribute } = question.guarantee, { features, label } = question;
-  const each = features && Math.max(...attribute.map(Number)), isSingle = asked().length === 1;
+  const { epsilon, parts, features, label } = question, isSingle = asked().length === 1;
   say($("how-sure"), "guarantee.limit");
-  const all = question.waves ? [level(user.total, "level.rounds", { count: question.waves.count }),
+  const all = question.waves ? [level(epsilon, "level.rounds", { count: question.waves.count }),
     level(question.waves.costs.unchanged, isSingle ? "level.unchanged" : "level.unchanged.all")]
-    : [level(user.total, isSingle ? "level.only" : "level.all")];
-  $("levels").replaceChildren(...all, ...(features && label ? [level(user.label, "level.last")] : []),
-    ...(features && !isSingle ? [level(each, label ? "level.other" : "level.each")] : []));
-  say($("exact"), "details.exact", { factor: factor(Number(user.total)) });
+    : [level(epsilon, isSingle ? "level.only" : "level.all")];
+  $("levels").replaceChildren(...all, ...(features && label ? [level(parts.label, "level.last")] : []),
+    ...(features && !isSingle ? [level(Math.max(...features.levels), label ? "level.other" : "level.each")] : []));
+  say($("exact"), "details.exact", { factor: factor(epsilon) });
   say($("unprotected"), "details.unprotected");
   say($("weak"), "weak");
-  $("weak").hidden = Number(user.total) < Math.log(99);
+  $("weak").hidden = epsilon < Math.log(99);
 }
 
 function explainRounds() {
@@ -260,7 +259,7 @@ function explainRounds() {
 
 function explainPoints() {
   const entries = answered(localStorage), spent = total(entries), cost = question.epsilon, names = people(), isCounted = names.includes(report?.node ?? node());
-  const [one, two, four] = [1, 2, 4].map((epsilon) => roundedUp(raised(epsilon), 0));
+  const [one, two, four] = [1, 2, 4].map(raised);
   say($("points-meaning"), "points.meaning", { one, two, four });
   say($("cost"), question.waves ? "points.rounds" : "points.cost", { cost: points(cost) });
   const isLost = isLimitLost(localStorage);
@@ -269,14 +268,14 @@ function explainPoints() {
   if (entries.some(leavesListOpen)) $("spent").append(" ", ...phrase("points.unprotected"));
   $("sum").hidden = Boolean(report);
   if (contacts) contacts.explainCost(question);
-  say($("sum"), isCounted ? "points.counted" : "points.sum", { sum: points(spent + cost) });
-  $("above").hidden = Boolean(report) || isCounted || within(spent + cost, limit());
+  say($("sum"), isCounted ? "points.counted" : "points.sum", { sum: points(add(spent, cost)) });
+  $("above").hidden = Boolean(report) || isCounted || within(add(spent, cost), limit());
   $("ledger").hidden = !entries.length;
   $("entries").replaceChildren(...entries.map((entry) => element("li", {}, ...entryInWords(entry))));
   const others = contacts ? contacts.peopleOf(question) : names, isShared = others.length > 0 && !others.includes(report?.node ?? node());
   $("shared").hidden = !isShared;
   $("shared-person").required = isShared;
-  if (contacts) contacts.explainShared(question); else say($("shared-cost"), "shared.person", { points: points(cost + names.length * cost) });
+  if (contacts) contacts.explainShared(question); else say($("shared-cost"), "shared.person", { points: points(add(cost, ...names.map(() => cost))) });
   $("shared-names").replaceChildren(...others.map((name) => element("li", {}, quoted(name))));
 }
 
@@ -435,9 +434,9 @@ async function draw() {
   if (isForOthers()) return render();
   keepLimit();
   const name = node(), { spent } = ledger(localStorage);
-  const lost = isForgotten(), cost = question.epsilon * (lost ? 2 : 1);
+  const lost = isForgotten(), { epsilon } = question, cost = add(epsilon, lost ? epsilon : 0);
   if (!people().includes(name))
-    need(within(spent + cost, limit()), "problem.limit", { cost: points(cost), spent: points(spent), limit: points(limit()) });
+    need(within(add(spent, cost), limit()), "problem.limit", { cost: points(cost), spent: points(spent), limit: points(limit()) });
   // A browser may refuse: so the person can keep a file.
   if (question.waves) navigator.storage?.persist?.().catch(() => null);
   if (!stored(question, localStorage).has(name)) await checkUnanswered(name);
@@ -499,7 +498,7 @@ function showMemory(isSent) {
   $("memory-load").open ||= isLost;
   for (const part of ["forgotten", "forgotten-anew"]) $(part).hidden = !isLost;
   $("forgotten-accept").required = isLost;
-  say($("forgotten-cost"), "forgotten.accept", { points: points(2 * question.epsilon) });
+  say($("forgotten-cost"), "forgotten.accept", { points: points(add(question.epsilon, question.epsilon)) });
 }
 
 const asFile = (text) => `data:application/json;charset=utf-8,${encodeURIComponent(text)}`;

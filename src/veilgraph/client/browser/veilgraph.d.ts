@@ -63,11 +63,6 @@ export interface Question {
 	readonly id: string;
 	readonly graph: PublicGraph;
 	readonly notice: Notice;
-	/** Epsilons as stated, which agree with what the tables give. */
-	readonly guarantee: {
-		readonly user_level: { readonly features: string; readonly label: string; readonly total: string };
-		readonly attribute_level: readonly string[];
-	};
 	readonly closes: Date;
 	readonly columns: readonly Column[];
 	readonly group: number;
@@ -94,6 +89,8 @@ export interface Question {
 		/** Epsilons of all waves, features and label together, by the relation between two histories. */
 		readonly costs: { readonly any_histories: number; readonly same_pattern: number; readonly unchanged: number };
 	} | null;
+	/** Epsilons of the features and of the label, at user level; 0 where they are not asked for. */
+	readonly parts: { readonly features: number; readonly label: number };
 	/** What a report reveals at most, at user level: any two records; all waves of a series, any two histories. */
 	readonly epsilon: number;
 }
@@ -150,6 +147,18 @@ export function randomizeWave(
 
 /** Write an epsilon with four decimals, rounded up. */
 export function shown(epsilon: number): string;
+
+/** Add epsilons as they are written; the sum is rounded up, as text too. */
+export function add(...epsilons: readonly (number | string)[]): number;
+
+/** Round a number up, as it is written, to so many decimals. */
+export function roundedUp(x: number, digits: number): number;
+
+/** Tell whether an epsilon is at most ln(a / b), for whole numbers a and b. */
+export function isWithinOdds(epsilon: number, a: number, b: number): boolean;
+
+/** Return how many times in 100 a guess is right at most, if it was right 50 times before; 100: near certainty. */
+export function raised(epsilon: number): number;
 
 /** Tell whether an epsilon is within a limit, up to the last digits. */
 export function within(epsilon: number, limit: number): boolean;

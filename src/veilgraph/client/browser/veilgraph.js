@@ -11,8 +11,8 @@ const ENTERED = /^(?=.{1,400}$) *[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)? *$/i;
 /** Holds no private value. */
 export class VeilgraphError extends Error {}
 
-/** Write four decimals, rounded up beyond a billionth. */
-export const shown = (epsilon) => (Math.ceil(epsilon * 1e4 - 1e-5) / 1e4).toFixed(4);
+/** Write four decimals, rounded up. */
+export const shown = (epsilon) => roundedUp(epsilon, 4).toFixed(4);
 
 export function need(condition, message = NO_CAMPAIGN) {
 	if (!condition) throw new VeilgraphError(message);
@@ -159,8 +159,9 @@ function read({ id, waves, graph, schema, features: asked, label: answered, guar
 	const closes = readNotice(notice, [...columns, { name, values: classes }]);
 	const [series, features] = waves ? readWaves(waves, once, table) : [null, once];
 	need(notice.wave === null || (whole(notice.wave) && notice.wave <= series?.count));
-	const question = { id, graph, closes, columns, group, features, label: answered && { name, values: classes, table }, waves: series, guarantee };
-	return { ...question, epsilon: check(guarantee, features, table, series) };
+	const question = { id, graph, closes, columns, group, features, label: answered && { name, values: classes, table }, waves: series };
+	const parts = { features: features?.x ?? 0, label: series?.y ?? (table ? cost(table) : 0) };
+	return { ...question, parts, epsilon: check(guarantee, parts, features?.levels ?? []) };
 }
 
 /** A series is by GRR; its epsilons follow from the permanent tables and those of the waves. */
@@ -189,7 +190,7 @@ function readSeries(stated, { sizes, sampled, tables }, count, values) {
 
 /** Sum the costs that are largest under each relation. */
 const totals = (parts, most) => Object.fromEntries(Object.keys(parts[0]).map((name) =>
-	[name, parts.map((one) => one[name]).sort((a, b) => b - a).slice(0, most).reduce((a, b) => a + b)]));
+	[name, add(...parts.map((one) => one[name]).sort((a, b) => b - a).slice(0, most))]));
 
 /** Epsilons of all waves; with x = rho ** n - 1 for n equal reports, a value costs ln((1 + p x) / (1 + q x)). */
 function seriesCosts(first, table, count, values, optional) {
@@ -197,7 +198,8 @@ function seriesCosts(first, table, count, values, optional) {
 	const x = Array.from({ length: count + 1 }, (_, n) => Math.expm1(n * rate));
 	const single = (n) => Math.log1p((first.yes / WORDS) * x[n]) - Math.log1p((first.no / WORDS) * x[n]);
 	const same_pattern = Math.max(...[...partitions(count, c)].map((counts) => sum(counts.map(single))));
-	return { any_histories: c > 1 ? anyHistories(first, x, c, optional) : single(count), same_pattern, unchanged: single(count) };
+	const unchanged = lifted(single(count));
+	return { any_histories: c > 1 ? lifted(anyHistories(first, x, c, optional)) : unchanged, same_pattern: lifted(same_pattern), unchanged };
 }
 
 /** The largest log-ratio of reports under any two histories: the most promising counts of equal reports come first. */
@@ -297,7 +299,7 @@ function readFeatures({ mechanism, sampled: m, tables: stated }, sizes) {
 	const domains = joint ? products(sizes, m) : sizes;
 	need(list(stated).length === domains.length);
 	const read = domains.map((k, i) => readTable(stated[i], k)), costs = read.map(cost).sort((a, b) => b - a);
-	const x = costs.slice(0, joint ? 1 : m).reduce((a, b) => a + b);
+	const x = add(...costs.slice(0, joint ? 1 : m));
 	if (!joint) return { sizes, sampled: m, tables: read, x, levels: mechanism === "grr" ? [] : levelsOf(read, m) };
 	const tables = {}, found = {}, others = (i) => products(sizes.filter((_, j) => j !== i), m - 1);
 	domains.forEach((k, i) => (tables[k] = read[i]));
@@ -319,19 +321,25 @@ function readTable(table, k, w) {
 	const yes = table[w ? "inside" : "true"], no = table[w ? "outside" : "other"], read = { k, w, yes, no };
 	// A sum beyond 2 ** 53 could be rounded to it.
 	need(Object.values(table).every(whole) && table.domain_size === k && table.size === w && !(w >= k)
-		&& WORDS - no * (w ? 1 : k - 1) === yes && cost(read) > 0);
+		&& WORDS - no * (w ? 1 : k - 1) === yes && isLarger(oddsOf(read)));
 	return read;
 }
 
-const cost = ({ k, w, yes, no }) => Math.log(((w ? (k - w) / w : 1) * yes) / no);
+const oddsOf = ({ k, w, yes, no }) => [BigInt(w ? k - w : 1) * BigInt(yes), BigInt(w ?? 1) * BigInt(no)];
+const isLarger = ([a, b]) => a > b;
+const known = new Map(); // tables repeat
 
-function check(stated, asked, table, series) {
-	const { user_level: user, attribute_level: levels } = keys(stated, "attribute_level user_level");
+function cost(table) {
+	const odds = oddsOf(table), key = odds.join();
+	if (!known.has(key)) known.set(key, epsilonOf(...odds));
+	return known.get(key);
+}
+
+function check(stated, { features, label }, found) {
+	const { user_level: user, attribute_level: levels } = keys(stated, "attribute_level user_level"), total = add(features, label);
 	keys(user, "features label total");
-	const x = asked?.x ?? 0, y = series?.y ?? (table ? cost(table) : 0), exact = [x, y, x + y, ...(asked?.levels ?? [])];
-	const texts = [user.features, user.label, user.total, ...list(levels)];
-	agree(texts, exact);
-	return x + y;
+	agree([user.features, user.label, user.total, ...list(levels)], [features, label, total, ...found]);
+	return total;
 }
 
 const agree = (texts, exact) => need(texts.length === exact.length && exact.every((e, i) => Math.abs(number(texts[i]) - e) <= slack(e)),
@@ -357,9 +365,68 @@ function levelsOf(tables, m) {
 		const sum = (degree) => Object.keys(before[i]).reduce((all, t) => all + before[i][t] * (after[i + 1][degree - t] ?? 0), 0);
 		const taking = sum(m - 1);
 		need(taking > 1e-250); // underflow
-		return Math.log1p((k * (yes - no) * scale * taking) / (sum(m) + x[i] * taking));
+		return lifted(Math.log1p((k * (yes - no) * scale * taking) / (sum(m) + x[i] * taking)));
 	});
 }
+
+// Epsilons are numbers whose texts are not below them: they are added and rounded as texts, in units of 10 ** -40.
+const PLACES = 40, UNIT = 10n ** BigInt(PLACES);
+
+const dividedUp = (a, b) => (a > 0n ? (a + b - 1n) / b : a / b);
+
+function unitsOf(x) {
+	const [, sign, digits, more = "", power = 0] = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(`${x}`);
+	const shift = PLACES + Number(power) - more.length, all = BigInt(sign + digits + more);
+	return shift < 0 ? dividedUp(all, 10n ** BigInt(-shift)) : all * 10n ** BigInt(shift);
+}
+
+/** Return the least number above 0 whose text is not below this many units. */
+function numberOf(units) {
+	const x = new Float64Array([Number(`${units}e-${PLACES}`)]), bits = new BigUint64Array(x.buffer);
+	while (unitsOf(x[0]) < units) bits[0] += 1n;
+	return x[0];
+}
+
+/** Return ln(a / b) in units, below the exact value by less than `ERROR`; a is not below b. */
+function logOf(a, b) {
+	let halved = 0n, half = b;
+	while (a >= 2n * half) { half *= 2n; halved += 1n; }
+	return halved * doubleArtanh(1n, 3n) + doubleArtanh(a - half, a + half);
+}
+
+const ERROR = 10n ** 10n;
+
+function doubleArtanh(a, b) {
+	let all = 0n, power = (UNIT * a) / b;
+	for (let n = 1n, square = (power * power) / UNIT; power; n += 2n, power = (power * square) / UNIT) all += power / n;
+	return 2n * all;
+}
+
+/** Return an epsilon: so many times ln(a / b), rounded up. */
+const epsilonOf = (a, b, times = 1n) => numberOf(times * (logOf(a, b) + ERROR));
+
+/** Add epsilons as they are written; the sum is rounded up. */
+export const add = (...epsilons) =>
+	(epsilons.includes(Infinity) ? Infinity : numberOf(epsilons.reduce((all, each) => all + unitsOf(each), 0n)));
+
+/** Round a number up, as it is written, to so many decimals. */
+export const roundedUp = (x, digits) =>
+	(Number.isFinite(x) ? Number(`${dividedUp(unitsOf(x), 10n ** BigInt(PLACES - digits))}e-${digits}`) : x);
+
+/** Tell whether an epsilon is at most ln(a / b), for whole numbers a and b. */
+export const isWithinOdds = (epsilon, a, b) => Number.isFinite(epsilon) && unitsOf(epsilon) <= logOf(BigInt(a), BigInt(b));
+
+/**
+ * Return how many times in 100 a guess is right at most, if it was right 50 times before; 100 stands for near certainty.
+ *
+ * Rounded up: to whole numbers, above 99 to one decimal.
+ */
+export const raised = (epsilon) => (CHANCES.find((tenths) => isWithinOdds(epsilon, tenths, 1000 - tenths)) ?? 1000) / 10;
+
+const CHANCES = [...Array(50).keys()].map((n) => 500 + 10 * n).concat([...Array(9).keys()].map((n) => 991 + n));
+
+/** Return what floating point may have rounded off. */
+const lifted = (epsilon) => epsilon + slack(epsilon) / 10;
 
 const slack = (epsilon) => 1e-9 * Math.max(1, epsilon);
 export const within = (epsilon, limit) => epsilon <= limit + slack(limit);
@@ -431,4 +498,4 @@ const distinct = (texts, are, least = 2) => must(texts, list(texts, least).every
 const look = (text) => text.replace(/[\u200c\u200d\ufe0e\ufe0f]/g, "").normalize("NFKC").replace(/[ \u1680]+/g, " ").replace(/^ | $/g, "");
 const number = (text) => Number(must(text, isText(text) && NUMBER.test(text)));
 /** For the module beside this one. */
-export const internals = { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, look, number, part, readNotice, readTable, respond, systemWord, whole };
+export const internals = { WORDS, add, agree, below, cost, distinct, epsilonOf, guarded, isName, keys, list, look, number, part, readNotice, readTable, respond, systemWord, whole };
