@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import typer
 from benchmarks.__main__ import app as benchmarks
+from docs import cli
 
 from tests.support.collection import Collection
 from tests.test_layers import LAYERS
@@ -66,14 +67,10 @@ TRAIN = "veilgraph train --store sqlite:///reports.db --campaign campaign.json -
 
 # Commands that are parsed but not run, and why.
 NOT_RUN = {
-    "veilgraph run": "half a minute; tests/experiments runs the same job with fewer epochs",
     OWN_GRAPH: "needs the reader's files; docs/tutorials/quickstart.md writes some and runs it",
     "veilgraph audit --mechanism grr-fs --features 53 --sampled 10 --epsilon-x 0.1 --trials 4000000 --claim 0.281": (
         "20 seconds; tests/privacy/test_audit.py and tests/cli refute with fewer trials"
     ),
-    "veilgraph tune csbm --epsilon-y 1 --trials 30 --out runs/tune": "minutes",
-    "veilgraph paper run table2 --datasets cora --only rgnn --only structure_only --seeds 2": "needs the data sets",
-    "veilgraph paper status table2": "needs the data sets",
     "veilgraph data fetch cora citeseer --data-dir data": "needs the network",
     "veilgraph data table": "reads every data set that is there",
     "veilgraph submit report.json --url https://collect.example.org --tokens tokens.csv": (
@@ -94,12 +91,6 @@ SHORTENED = {
 COLLECTED = "docs/how-to/deployment.md"
 # Files that a page assumes.
 ASSUMED = {
-    "docs/reference/cli.md": {
-        "sample.csv": "id,age,smoker,ill\n1,20,no,n\n2,35,yes,y\n3,50,no,n\n4,65,no,y\n5,80,yes,y\n",
-        "knows.csv": "from,to\n1,2\n2,3\n",
-        "edges.csv": "from,to\n" + "".join(f"{i},{i + 1}\n" for i in range(20)),
-        "record.json": '{"age": 35, "smoker": "yes", "ill": "y"}',
-    },
     "docs/explanation/waves.md": {
         "schema.toml": 'classes = ["well", "ill", "unsure"]\n',
         "edges.csv": "from,to\n1,2\n2,3\n",
@@ -252,22 +243,12 @@ def test_a_command_with_an_unknown_option_does_not_parse() -> None:
         parse("veilgraph account --sampled 1 --epsilon-x 1 --epsilon 3")
 
 
-@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) for path, _ in COMMANDS])
-def test_every_command_and_option_is_documented(path: tuple[str, ...], command: Any) -> None:
-    text = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
-    name = " ".join(path)
-    assert name in text
-    # An option belongs to the section of its command.
-    section = text if hasattr(command, "commands") else text.split(f"\n## {name}\n")[1].split("\n## ")[0]
-    for parameter in command.params:
-        for option in parameter.opts:
-            assert f"`{option}`" in section or f"{name} {option}" in section, f"{name}: {option} is not documented"
-
-
-def test_every_documented_option_exists() -> None:
-    known = {option for _, command in COMMANDS for p in command.params for option in p.opts}
-    documented = set(re.findall(r"`(--[a-z-]+)", (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")))
-    assert documented - known - {"--help"} == set()
+def test_the_page_of_the_command_line_is_what_the_help_of_the_commands_says() -> None:
+    written = cli.PAGE.read_text(encoding="utf-8")
+    assert cli.page(written) == written, "write it again: python -m docs.cli"
+    assert {line.removeprefix("## ") for line in written.splitlines() if line.startswith("## ")} == {
+        " ".join(path) for path, command in COMMANDS if not hasattr(command, "commands")
+    }
 
 
 def test_every_option_of_the_benchmarks_is_documented() -> None:

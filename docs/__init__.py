@@ -1,0 +1,1 @@
+"""What makes the documentation: the extension for docstrings, and the page of the command line."""
