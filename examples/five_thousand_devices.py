@@ -22,7 +22,7 @@ from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.client import answer, send
 from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.datasets import csbm
-from veilgraph.deploy import train_on_store
+from veilgraph.deploy import TrainingOptions, open_source, train
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import Split
 
@@ -82,10 +82,9 @@ def main() -> None:
         seconds = time.perf_counter() - started
         process.terminate()
         process.wait()
-        model = train_on_store(
-            f"sqlite:///{folder}/reports.db", folder / "campaign.json", folder / "edges.csv",
-            nodes=folder / "nodes.csv", out=folder / "model", device="cpu",
-        )  # fmt: skip
+        store, nodes = f"sqlite:///{folder}/reports.db", folder / "nodes.csv"
+        source = open_source(folder / "campaign.json", folder / "edges.csv", store=store, nodes=nodes)
+        model = train(source, TrainingOptions(device="cpu"), out=folder / "model")
         perturbed = model.perturbed(Graph.from_files(folder / "edges.csv", nodes=folder / "nodes.csv"))
     print(f"{stored:,} devices answered in {seconds:.0f} s: {perturbed}")
     split = Split.random(DEVICES, seed=0, train=2 / 3, validation=1 / 3, eligible=perturbed.has_label)

@@ -29,7 +29,7 @@ from veilgraph.campaign.assemble import reports_of
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import PrivateGraph
 from veilgraph.datasets.archive import Archive
-from veilgraph.deploy import Model, predict_nodes, train_on_store
+from veilgraph.deploy import Model, TrainingOptions, open_source, predict_nodes, train
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Graph, Split
@@ -87,16 +87,9 @@ def _write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]
 def deploy(private: PrivateGraph, split: Split, method: str, folder: Path) -> dict[str, float]:
     """Train on the store of a folder and predict from the model's folder; return the accuracy and the time."""
     started, cpu = time.perf_counter(), time.process_time()
-    train_on_store(
-        f"sqlite:///{folder}/reports.db",
-        folder / "campaign.json",
-        folder / "edges.csv",
-        nodes=folder / "nodes.csv",
-        out=folder / method,
-        method=method,
-        device="cpu",
-        card=False,
-    )
+    store, nodes = f"sqlite:///{folder}/reports.db", folder / "nodes.csv"
+    source = open_source(folder / "campaign.json", folder / "edges.csv", store=store, nodes=nodes)
+    train(source, TrainingOptions(method=method, device="cpu", card=False), out=folder / method)
     seconds = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
     model = Model.load(folder / method, device="cpu")
     table = predict_nodes(model, Graph.from_files(folder / "edges.csv"), nodes=private.graph.names).to_frame()

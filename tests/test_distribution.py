@@ -21,8 +21,8 @@ import pytest
 
 from tests.support.collection import Collection
 from tests.support.lower_bounds import lower_bounds
+from tests.support.trained import train_files
 from veilgraph.collector.store import ReportStore
-from veilgraph.deploy import train_on_store
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "veilgraph"
@@ -175,7 +175,7 @@ def test_the_server_predicts_from_a_model_folder(
     answers = [(name, i // 30) for i, name in enumerate(campaign.graph.names)]
     store.put([campaign.report(name, label=label) for name, label in answers], now=0)
     store.close()
-    train_on_store(url, tmp_path / "campaign.json", tmp_path / "edges.csv", out=tmp_path / "model")
+    train_files(url, tmp_path / "campaign.json", tmp_path / "edges.csv", out=tmp_path / "model")
     environment = installed("server")
     assert not environment.libraries & {"fastapi", "sqlalchemy", "matplotlib", "optuna"}
     files = ["--graph", "edges.csv", "--out", "predictions.csv"]

@@ -30,7 +30,7 @@ from veilgraph.cli import main
 from veilgraph.cli.app import app, parser_of
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets.registry import REGISTERED
-from veilgraph.deploy.fit_collected import DEFAULT_METHOD
+from veilgraph.deploy.choose_method import DEFAULT_METHOD
 from veilgraph.models.registry import METHODS, methods_for_campaign
 from veilgraph.privacy.mechanisms import GRR, GRRFS, SubsetSelection
 from veilgraph.privacy.mechanisms.registry import MECHANISMS, best_label_mechanism

@@ -28,7 +28,7 @@ from benchmarks.performance.growth import peak_bytes
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.datasets.csbm_blocks import CsbmBlocks
-from veilgraph.deploy.fit_collected import draw_counted_split
+from veilgraph.deploy.collected_reports import split_reports
 from veilgraph.deploy.shard_reports import perturbed_from_shards
 from veilgraph.experiments.shard_simulation import CAMPAIGN, write_simulated_shards
 from veilgraph.graph import PerturbedGraph, Split
@@ -126,7 +126,7 @@ def measure(model: CsbmBlocks, folder: Path, stages: StageTable, *, device: str,
         graph = shards.graph()
     with stages("read the reports"):
         perturbed = perturbed_from_shards(campaign, shards, graph)
-        split = draw_counted_split(np.arange(graph.num_nodes), perturbed.has_label, seed=0, hold_out=0.0)
+        split, _ = split_reports(perturbed, LabelVeil(), seed=0, hold_out=0.0)
     shutil.rmtree(folder)
     with stages("degrees"):
         _ = graph.degrees

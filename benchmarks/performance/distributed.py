@@ -37,7 +37,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import perturbed_graph_of_codes
 from veilgraph.datasets.csbm_blocks import CsbmBlocks
-from veilgraph.deploy.fit_collected import draw_counted_split
+from veilgraph.deploy.collected_reports import split_reports
 from veilgraph.deploy.shard_reports import perturbed_from_shards, read_shard_codes
 from veilgraph.distributed.exchange import Exchange
 from veilgraph.distributed.graph_rows import neighbours_elsewhere
@@ -163,8 +163,8 @@ def train(shards: Path, processes: ProcessGroup, stages: Stages) -> dict[str, An
     """Train on shards, stage by stage, and return the size of this process's part."""
     folder, campaign = ShardFolder.open(shards), Campaign.from_json((shards / CAMPAIGN).read_bytes())
     take_part = _read_part if processes.world_size > 1 else _read_whole
-    perturbed, numbers, part = take_part(folder, campaign, processes, stages)
-    split = draw_counted_split(numbers, perturbed.has_label, seed=0, hold_out=0.0)
+    perturbed, part = take_part(folder, campaign, processes, stages)
+    split, _ = split_reports(perturbed, LabelVeil(), seed=0, hold_out=0.0)
     for name, epochs in ((FIRST_FIT, 1), (SHORT_FIT, 1), (LONG_FIT, 1 + EPOCHS)):
         stages.start(name)
         _fit(perturbed, split, epochs)
@@ -183,7 +183,7 @@ def _fit(perturbed: PerturbedGraph, split: Split, epochs: int) -> None:
 
 def _read_whole(
     folder: ShardFolder, campaign: Campaign, processes: ProcessGroup, stages: Stages
-) -> tuple[PerturbedGraph, Any, dict[str, Any]]:
+) -> tuple[PerturbedGraph, dict[str, Any]]:
     stages.start("read")
     graph = folder.graph()
     stages.start("bags")
@@ -191,12 +191,12 @@ def _read_whole(
     stages.start("reports")
     perturbed = perturbed_from_shards(campaign, folder, graph)
     size = {"nodes": graph.num_nodes, "entries": 2 * graph.num_edges, "halo": 0, "home_halo": 0, "cut": 0.0}
-    return perturbed, np.arange(graph.num_nodes), size
+    return perturbed, size
 
 
 def _read_part(
     folder: ShardFolder, campaign: Campaign, processes: ProcessGroup, stages: Stages
-) -> tuple[PerturbedGraph, Any, dict[str, Any]]:
+) -> tuple[PerturbedGraph, dict[str, Any]]:
     exchange = Exchange(rank=processes.rank, world_size=processes.world_size)
     homes = ShardHomes(folder=folder, exchange=exchange)
     stages.start("homes")
@@ -225,7 +225,7 @@ def _read_part(
         "cut": quality.cut,
         "balance": quality.balance,
     }
-    return perturbed, part.rows.numbers, size
+    return perturbed, size
 
 
 def measure_rank(small: Path, shards: Path, out: Path) -> None:

@@ -11,13 +11,15 @@ import pytest
 from tests.support.collected import Collected
 from veilgraph.campaign.assessment import Assessment
 from veilgraph.cli import main
+from veilgraph.deploy import TrainingOptions, open_source
 from veilgraph.deploy.assess_collected import assess_collection
 
 NOW = datetime(2027, 1, 31, tzinfo=UTC)
 
 
 def test_accuracy_control_and_gain_have_intervals_and_something_was_learned(collected: Collected) -> None:
-    found = assess_collection(collected.store, collected.campaign, collected.perturbed.graph, now=NOW, device="cpu")
+    source = open_source(collected.campaign, collected.perturbed.graph, store=collected.store)
+    found = assess_collection(source, TrainingOptions(device="cpu"), now=NOW)
     assert (found.campaign, found.method) == (collected.campaign.id, "veil")
     assert found.label_reports == int(collected.perturbed.has_label.sum())
     assert found.accuracy is not None

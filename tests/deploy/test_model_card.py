@@ -17,8 +17,9 @@ import pandas as pd
 import pytest
 
 from tests.support.collected import NODES, Collected
+from tests.support.trained import train_files
 from veilgraph.collector.store import ReportStore
-from veilgraph.deploy import Model, make_card, read_card, train_on_store
+from veilgraph.deploy import Model, make_card, read_card
 from veilgraph.deploy.helpful_reports import expected_help
 from veilgraph.errors import RunError
 from veilgraph.evaluation import accuracy
@@ -157,7 +158,7 @@ def test_a_card_that_is_interrupted_leaves_a_whole_model(sets: Collected, tmp_pa
         yield no_progress
 
     with pytest.raises(KeyboardInterrupt):
-        train_on_store(sets.store, out=tmp_path / "model", device="cpu", watch=interrupted, **sets.files())
+        train_files(sets.store, out=tmp_path / "model", device="cpu", watch=interrupted, **sets.files())
     assert Model.load(tmp_path / "model", device="cpu").facts["method"] == "veil"
     with pytest.raises(RunError, match="veilgraph card writes one"):
         read_card(tmp_path / "model")
@@ -165,10 +166,10 @@ def test_a_card_that_is_interrupted_leaves_a_whole_model(sets: Collected, tmp_pa
 
 def test_training_again_removes_the_card_of_the_older_model(sets: Collected, tmp_path: Path) -> None:
     options: dict[str, Any] = {"out": tmp_path / "model", "method": "structure_only", "device": "cpu", **sets.files()}
-    train_on_store(sets.store, **options)
+    train_files(sets.store, **options)
     assert read_card(tmp_path / "model")["judged_by"] == "out of fold"
     assert read_card(tmp_path / "model")["learning_curve"]["points"] == []
-    train_on_store(sets.store, card=False, **options)
+    train_files(sets.store, card=False, **options)
     assert not {"card.json", "people.csv"} & {path.name for path in (tmp_path / "model").iterdir()}
 
 

@@ -22,17 +22,15 @@ from tests.support.damage import (
     strip_comment,
     unpacked,
 )
-from veilgraph.deploy import Model, train_on_store
-from veilgraph.deploy.fit_collected import fit_reports, method_for_campaign
+from tests.support.trained import train_files, train_reports
+from veilgraph.deploy import Model
 from veilgraph.errors import RunError
 
 
 def test_a_folder_with_other_files_is_not_written_to_and_an_older_model_is(
     collected: Collected, tmp_path: Path
 ) -> None:
-    graph = collected.perturbed.graph
-    method = method_for_campaign("plain", collected.campaign, graph, epochs=1, device="cpu")
-    model = fit_reports(collected.campaign, collected.perturbed, method)
+    model = train_reports(collected.campaign, collected.perturbed, method="plain", epochs=1, device="cpu")
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").touch()
@@ -47,8 +45,7 @@ def test_a_folder_with_other_files_is_not_written_to_and_an_older_model_is(
 
 def test_what_a_killed_process_left_behind_is_no_stranger(collected: Collected, tmp_path: Path) -> None:
     (tmp_path / ".checkpoint.npz.17.part").touch()
-    method = method_for_campaign("plain", collected.campaign, collected.perturbed.graph, epochs=1)
-    fit_reports(collected.campaign, collected.perturbed, method, folder=tmp_path).save(tmp_path)
+    train_reports(collected.campaign, collected.perturbed, method="plain", epochs=1).save(tmp_path)
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".jsonl", ".npz"}
 
 
@@ -155,8 +152,7 @@ def test_a_folder_mixed_from_two_campaigns_is_one_sentence(
     collected: Collected, copy: Path, capsys: Capture, tmp_path_factory: pytest.TempPathFactory, parts: list[str]
 ) -> None:
     other = Collected(tmp_path_factory.mktemp("other"), features=12)
-    method = method_for_campaign("rgnn", other.campaign, other.perturbed.graph, epochs=1, device="cpu")
-    fit_reports(other.campaign, other.perturbed, method).save(other.folder / "model")
+    train_reports(other.campaign, other.perturbed, method="rgnn", epochs=1, device="cpu").save(other.folder / "model")
     for part in parts:
         shutil.copy(other.folder / "model" / part, copy / part)
     check_refused(collected, copy, capsys, f"{parts} of another campaign")
@@ -189,21 +185,19 @@ def test_a_training_that_was_killed_while_saving_leaves_no_model_and_starts_agai
         shutil.copytree(trained, folder)
         (folder / "training.json").unlink()  # the first thing that saving does
     folder.mkdir(exist_ok=True)
-    method = method_for_campaign("veil", collected.campaign, collected.perturbed.graph, device="cpu")
-    fit_reports(collected.campaign, collected.perturbed, method).save(tmp_path / "whole")
+    train_reports(collected.campaign, collected.perturbed, method="veil", device="cpu").save(tmp_path / "whole")
     for name in WRITTEN[:count]:
         shutil.copy(tmp_path / "whole" / name, folder / name)
     (folder / f".{[*WRITTEN, 'training.json'][count]}.0123456789abcdef.part").write_bytes(b"half")
     check_refused(collected, folder, capsys, f"killed after {count} files")
-    train_on_store(collected.store, out=folder, device="cpu", card=False, **collected.files())
+    train_files(collected.store, out=folder, device="cpu", card=False, **collected.files())
     assert sorted(path.name for path in folder.iterdir()) == sorted([*WRITTEN, "training.json"])
     for name in WRITTEN:
         assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_saving_that_is_interrupted_leaves_no_draft(collected: Collected, tmp_path: Path) -> None:
-    method = method_for_campaign("veil", collected.campaign, collected.perturbed.graph, device="cpu")
-    model = fit_reports(collected.campaign, collected.perturbed, method)
+    model = train_reports(collected.campaign, collected.perturbed, method="veil", device="cpu")
 
     def interrupted() -> Iterator[str]:
         yield next(iter(model.report_lines()))
@@ -215,4 +209,6 @@ def test_saving_that_is_interrupted_leaves_no_draft(collected: Collected, tmp_pa
     with pytest.raises(RunError, match="no model"):
         Model.load(tmp_path)
     model.save(tmp_path)
-    np.testing.assert_array_equal(Model.load(tmp_path, device="cpu").method.predict_proba(), method.predict_proba())
+    np.testing.assert_array_equal(
+        Model.load(tmp_path, device="cpu").method.predict_proba(), model.method.predict_proba()
+    )

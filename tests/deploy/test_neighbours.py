@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, collected
 from tests.support.neighbour_series import CLASS, CLOSES, HISTOGRAM, first_document
+from tests.support.trained import train_files
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assessment import Assessment
 from veilgraph.campaign.neighbour_collection import NeighbourCollection
@@ -20,7 +21,7 @@ from veilgraph.campaign.report import Report
 from veilgraph.campaign.series_folder import wave_path
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
-from veilgraph.deploy import Model, complete_card, predict_nodes, train_on_store
+from veilgraph.deploy import Model, TrainingOptions, complete_card, open_source, predict_nodes
 from veilgraph.deploy.assess_collected import assess_collection
 from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.publish_wave import publish_wave, read_collection
@@ -38,7 +39,7 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
 
 @pytest.fixture(scope="module")
 def model(series: Series) -> Model:
-    return train_on_store(
+    return train_files(
         series.store, series.files[-1], PEOPLE, out=series.folder / "model", tables=series.tables, device="cpu"
     )
 
@@ -114,9 +115,8 @@ def test_a_damaged_series_in_a_model_folder_is_refused(series: Series, model: Mo
 
 
 def test_progress_of_a_series_is_judged_by_people_in_no_table(series: Series) -> None:
-    found = assess_collection(
-        series.store, series.documents[-1], PEOPLE, now=datetime.now(UTC), tables=series.tables, device="cpu"
-    )
+    source = open_source(series.documents[-1], PEOPLE, store=series.store, tables=series.tables)
+    found = assess_collection(source, TrainingOptions(device="cpu"), now=datetime.now(UTC))
     assert found.method == "neighbour_waves"
     assert found.accuracy is not None
     assert found.control is None
@@ -140,7 +140,7 @@ def test_who_withdraws_is_in_no_later_table_and_no_model(tmp_path: Path) -> None
 
 def test_in_turns_everybody_answers_one_wave_and_spends_the_budget_of_one(tmp_path: Path) -> None:
     series = collected(tmp_path, [CLASS, CLASS, CLASS], turns=3)
-    model = train_on_store(series.store, series.files[-1], PEOPLE, out=tmp_path / "model", tables=series.tables)
+    model = train_files(series.store, series.files[-1], PEOPLE, out=tmp_path / "model", tables=series.tables)
     perturbed = model.perturbed(PEOPLE)
     assert (np.sum([wave.has_answer for wave in perturbed.neighbour_waves], axis=0) == 1).all()
     assert sum(model.facts["neighbour_answers"]) == SIZE
@@ -198,7 +198,7 @@ def test_settings_that_a_series_does_not_have_are_refused(
     settings: dict[str, Any], error: str, series: Series, tmp_path: Path
 ) -> None:
     with pytest.raises(FitError, match=error):
-        train_on_store(series.store, series.files[-1], PEOPLE, out=tmp_path, tables=series.tables, **settings)
+        train_files(series.store, series.files[-1], PEOPLE, out=tmp_path, tables=series.tables, **settings)
 
 
 def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> None:

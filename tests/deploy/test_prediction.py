@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 
 from tests.support.collected import NODES, Collected
+from tests.support.trained import train_files, train_reports
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.collector.store import ReportStore
-from veilgraph.deploy import Model, predict_nodes, train_on_store, write_predictions
-from veilgraph.deploy.fit_collected import fit_reports, method_for_campaign
+from veilgraph.deploy import Model, predict_nodes, write_predictions
 from veilgraph.deploy.prediction import certain_answers
 from veilgraph.graph import Graph
 from veilgraph.models.baselines import class_shares
@@ -156,7 +156,7 @@ def test_every_method_predicts_people_who_joined_later(case: tuple[str, Collecte
     name, collected = case
     options: dict[str, Any] = {"epochs": 2} if "epochs" in METHODS[name].parameters else {}
     options |= collected.files()
-    model = train_on_store(collected.store, out=tmp_path / "model", method=name, device="cpu", card=False, **options)
+    model = train_files(collected.store, out=tmp_path / "model", method=name, device="cpu", card=False, **options)
     reporter = next(model.reports())
     edges = pd.read_csv(collected.folder / "edges.csv")
     # One has edges and no report, one has a report and no edge.
@@ -181,9 +181,8 @@ def test_every_method_predicts_people_who_joined_later(case: tuple[str, Collecte
 def test_a_graph_in_another_order_is_predicted_as_in_the_training(
     collected: Collected, tmp_path: Path, name: str
 ) -> None:
-    method = method_for_campaign(name, collected.campaign, collected.perturbed.graph, device="cpu")
-    fit_reports(collected.campaign, collected.perturbed, method).save(tmp_path)
-    model, expected = Model.load(tmp_path, device="cpu"), method.predict_proba()
+    trained = train_reports(collected.campaign, collected.perturbed, method=name, device="cpu").save(tmp_path)
+    model, expected = Model.load(tmp_path, device="cpu"), trained.method.predict_proba()
     shuffled = pd.read_csv(collected.folder / "edges.csv").sample(frac=1, random_state=0)
     table = predict_nodes(model, Graph.from_table(shuffled), nodes=collected.perturbed.graph.names).to_frame()
     np.testing.assert_allclose(table.filter(like="probability_"), expected, atol=1e-6)
@@ -197,9 +196,7 @@ def test_people_of_the_training_without_an_edge_or_a_report_are_predicted_if_the
     campaign = replace(collected.campaign, nodes=len(names), graph=graph.fingerprint)
     reports = (replace(each, campaign=campaign.id) for each in reports_of(collected.perturbed, collected.campaign))
     perturbed = perturbed_graph(campaign, graph, reports)
-    fit_reports(campaign, perturbed, method_for_campaign("veil", campaign, graph, device="cpu")).save(
-        tmp_path / "model"
-    )
+    train_reports(campaign, perturbed, method="veil", device="cpu").save(tmp_path / "model")
     options = {"model": tmp_path / "model", "graph": collected.folder / "edges.csv", "out": tmp_path / "out.csv"}
     assert collected.command("predict", **options) == 0
     connected = int((graph.degrees > 0).sum())
@@ -289,13 +286,12 @@ def test_a_table_has_the_same_columns_in_every_format(collected: Collected, veil
 def test_on_the_graph_of_the_training_predictions_are_those_that_the_model_keeps(
     collected: Collected, tmp_path: Path
 ) -> None:
-    method = method_for_campaign("veil_labels", collected.campaign, collected.perturbed.graph, device="cpu")
-    fit_reports(collected.campaign, collected.perturbed, method).save(tmp_path)
+    trained = train_reports(collected.campaign, collected.perturbed, method="veil_labels", device="cpu").save(tmp_path)
     model = Model.load(tmp_path, device="cpu")
     graph = Graph.from_files(collected.folder / "edges.csv", nodes=collected.folder / "nodes.csv")
     found = predict_nodes(model, graph, nodes=collected.perturbed.graph.names)
     informed = (graph.reordered(found.nodes).degrees > 0) | found.reported
-    assert found.probabilities[informed].tobytes() == method.predict_proba()[informed].tobytes()
+    assert found.probabilities[informed].tobytes() == trained.method.predict_proba()[informed].tobytes()
 
 
 def test_an_answer_is_certain_only_if_its_set_has_one_class() -> None:

@@ -14,10 +14,11 @@ import pytest
 
 from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, collected
 from tests.support.neighbour_series import CLASS
+from tests.support.trained import train_files
 from veilgraph.campaign.series_folder import wave_path
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
-from veilgraph.deploy import Model, complete_card, predict_nodes, train_on_store
+from veilgraph.deploy import Model, TrainingOptions, complete_card, open_source, predict_nodes
 from veilgraph.deploy.assess_collected import assess_collection
 from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.publish_wave import publish_wave, read_collection
@@ -39,7 +40,7 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
 
 @pytest.fixture(scope="module")
 def model(series: Series) -> Model:
-    return train_on_store(series.store, series.files[-1], PEOPLE, out=series.folder / "model", device="cpu")
+    return train_files(series.store, series.files[-1], PEOPLE, out=series.folder / "model", device="cpu")
 
 
 def test_the_graph_has_the_pairs_who_name_each_other_and_reports_come_back_as_they_were_sent(series: Series) -> None:
@@ -98,7 +99,8 @@ def test_the_card_has_a_control_and_calls_no_edge_public(model: Model) -> None:
 
 
 def test_progress_of_lists_is_estimated_with_the_control(series: Series) -> None:
-    found = assess_collection(series.store, series.documents[-1], PEOPLE, now=datetime.now(UTC), device="cpu")
+    source = open_source(series.documents[-1], PEOPLE, store=series.store)
+    found = assess_collection(source, TrainingOptions(device="cpu"), now=datetime.now(UTC))
     assert found.method == "veil"
     assert found.control is not None
 
@@ -107,10 +109,10 @@ def test_seed_and_held_out_labels_are_free_and_other_methods_of_graphs_learn_too
     series: Series, tmp_path: Path
 ) -> None:
     settings: dict[str, Any] = {"seed": 3, "hold_out": 0.2, "method": "structure_only", "device": "cpu"}
-    found = train_on_store(series.store, series.files[-1], PEOPLE, out=tmp_path, card=False, **settings)
+    found = train_files(series.store, series.files[-1], PEOPLE, out=tmp_path, card=False, **settings)
     assert found.facts["held_out"] > 0
     with pytest.raises(FitError, match="needs answers about private neighbours"):
-        train_on_store(series.store, series.files[-1], PEOPLE, out=tmp_path / "other", method="neighbour_waves")
+        train_files(series.store, series.files[-1], PEOPLE, out=tmp_path / "other", method="neighbour_waves")
     _, perturbed = read_collection(series.store, series.documents[-1], PEOPLE, None)
     with pytest.raises(FitError, match="cannot be read: use a histogram or a class"):
         NeighbourWaves().fit(perturbed, Split.random(SIZE, seed=0, eligible=perturbed.has_label))
@@ -132,7 +134,7 @@ def test_card_and_predictions_say_the_same_of_a_person_who_sent_nothing(tmp_path
     store = ReportStore.administer(series.store)
     store.withdraw(series.documents[0].id, NAMES[1], now=0.0)
     store.close()
-    model = train_on_store(series.store, series.files[-1], PEOPLE, out=tmp_path / "model", device="cpu")
+    model = train_files(series.store, series.files[-1], PEOPLE, out=tmp_path / "model", device="cpu")
     _, perturbed = read_collection(series.store, series.documents[-1], PEOPLE, None)
     (row,) = predict_nodes(model, PEOPLE, nodes=[NAMES[1]]).to_frame().to_dict("records")
     people = pd.read_csv(tmp_path / "model" / "people.csv").set_index("id")

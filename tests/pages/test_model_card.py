@@ -9,14 +9,15 @@ import pytest
 
 from tests.support.collected import Collected
 from tests.support.parsed_page import Page
-from veilgraph.deploy import read_card, train_on_store
+from tests.support.trained import train_files
+from veilgraph.deploy import read_card
 from veilgraph.pages.model_card import curve_sentences, headline, render_card_page, summary
 
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     collected = Collected(tmp_path_factory.mktemp("collected"), features=0)
-    train_on_store(collected.store, out=collected.folder / "model", device="cpu", **collected.files())
+    train_files(collected.store, out=collected.folder / "model", device="cpu", **collected.files())
     return read_card(collected.folder / "model")
 
 

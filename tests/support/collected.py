@@ -96,7 +96,7 @@ class Collected:
         return address
 
     def files(self) -> dict[str, Any]:
-        """Return the arguments of `train_on_store` that are files."""
+        """Return the files that `train_files` reads."""
         names = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv"}
         return {key: self.folder / name for key, name in names.items()}
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from veilgraph.deploy import train_on_store
-from veilgraph.deploy.fit_shards import train_on_shards
+from tests.support.trained import options_of
+from veilgraph.deploy import open_source, train
 from veilgraph.distributed.process_group import join_process_group
 
 
@@ -31,10 +31,7 @@ def main(small: Path, large: Path, out: Path) -> None:
         for folder in (small, large):
             given: dict[str, Any] = {"method": "rgnn", "epochs": 3, "num_clusters": 4, "device": "cpu"}
             campaign, model = folder / "campaign.json", out / f"{folder.name}-{size}"
-            if size > 1:
-                train_on_shards(processes, campaign, folder, out=model, **given)
-            else:
-                train_on_store(None, campaign, folder, out=model, card=False, **given)
+            train(open_source(campaign, folder), options_of(card=False, **given), out=model, processes=processes)
             peaks.append(peak())
         (out / f"memory-{size}-{processes.rank}.json").write_text(json.dumps(peaks), encoding="ascii")
 

@@ -11,7 +11,6 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.series_folder import newest_document
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.cli.campaign import AsJson, CampaignFile
 from veilgraph.errors import RunError
@@ -42,13 +41,12 @@ def progress(
 ) -> None:
     """Say whether it is enough yet: the accuracy of a model on the reports so far, and what the second half brought."""
     with needs_extra("server"):
+        from veilgraph.deploy import TrainingOptions, open_source
         from veilgraph.deploy.assess_collected import assess_collection
 
-    read = newest_document(tables, Campaign.from_json(campaign.read_bytes()))
-    public = Graph.from_files(graph, nodes=nodes)
-    found = assess_collection(
-        store, read, public, now=datetime.now(UTC), seed=seed, tables=tables, device=device, watch=show_progress
-    )
+    source = open_source(campaign, Graph.from_files(graph, nodes=nodes), store=store, tables=tables)
+    options = TrainingOptions(seed=seed, device=device)
+    found = assess_collection(source, options, now=datetime.now(UTC), watch=show_progress)
     if out is not None:
         write_atomically(out, found.to_json() + "\n")
     if as_json:

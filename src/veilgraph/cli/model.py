@@ -69,38 +69,33 @@ def train(
     """Train a model on the reports of a campaign. Under torchrun, processes share the graph."""
     with needs_extra("server"):
         public = _read_early(graph, nodes) if (method or "veil").startswith("veil") else graph
-        from veilgraph.deploy import train_under_torchrun
+        from veilgraph import deploy
+        from veilgraph.distributed.process_group import leads
 
-    model = train_under_torchrun(
-        store,
-        campaign,
-        public,
-        out=out,
-        nodes=nodes,
+    parameters = {"backbone": backbone, "feature_hops": feature_hops, "label_hops": label_hops, "epochs": epochs}
+    options = deploy.TrainingOptions(
         method=method,
+        parameters=parameters | {"num_clusters": clusters, "llp_weight": llp_weight},
         seed=seed,
         hold_out=hold_out,
         screened=screened,
         plausible=plausible,
-        waves=waves,
-        tables=tables,
         device=device,
         memory=parse_bytes(memory),
-        watch=show_progress,
-        backbone=backbone,
-        feature_hops=feature_hops,
-        label_hops=label_hops,
-        num_clusters=clusters,
-        llp_weight=llp_weight,
-        epochs=epochs,
     )
-    if model is None:  # another process leads and prints
-        return
+    source = deploy.open_source(campaign, public, store=store, nodes=nodes, waves=waves, tables=tables)
+    model = deploy.train(source, options, out=out, watch=show_progress)
+    if leads():  # the other processes print nothing
+        _print_model(model, out, _card_command(out, graph, nodes, store), is_table=not graph.is_dir(), as_json=as_json)
+
+
+def _print_model(model: Model, out: Path, completing: str, *, is_table: bool, as_json: bool) -> None:
+    """Write the page of a model's card, and print what was learned and where it is."""
     from veilgraph.deploy import read_card, shards_beside
 
     content = read_card(out)
     page, missing = _write_page(content, out)
-    shards = shards_beside(out) if model.facts["processes"] > 1 and not graph.is_dir() else None
+    shards = shards_beside(out) if model.facts["processes"] > 1 and is_table else None
     if as_json:
         files = {"card": page, "shards_folder": shards}
         named = {name: None if path is None else str(path) for name, path in files.items()}
@@ -110,7 +105,7 @@ def train(
     echo(f"Model: {out}")
     if shards is not None:
         echo(f"Graph and reports as shards, for predict --graph: {shards}")
-    _print_card(content, page, missing, _card_command(out, graph, nodes, store))
+    _print_card(content, page, missing, completing)
 
 
 def card(
@@ -305,14 +300,12 @@ def _predict_shards(
     json: bool,
 ) -> None:
     """Predict all nodes of shards, together with the other processes if there are some."""
-    from veilgraph.deploy import predict_under_torchrun
+    from veilgraph.deploy import predict_shards
     from veilgraph.deploy.prediction import COVERAGE
 
     if store is not None:
         raise RunError("--store needs a model of one process: leave it out; reports are those of the shards")
-    found = predict_under_torchrun(
-        model, graph, out, device=device, coverage=coverage, certain=certain, watch=show_progress
-    )
+    found = predict_shards(model, graph, out, device=device, coverage=coverage, certain=certain, watch=show_progress)
     if found is None:  # another process leads and prints
         return
     loaded, answers = found

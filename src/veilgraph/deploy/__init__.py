@@ -1,22 +1,31 @@
 """From collected reports to a model folder with its card, and from a model folder to predictions."""
 
-from veilgraph.deploy.fit_collected import train_on_store
 from veilgraph.deploy.model_card import ModelCard, complete_card, make_card, read_card
 from veilgraph.deploy.model_folder import Model
+from veilgraph.deploy.predict_shards import predict_shards
 from veilgraph.deploy.prediction import Predictions, predict_nodes, write_predictions
-from veilgraph.deploy.under_torchrun import predict_under_torchrun, shards_beside, train_under_torchrun
+from veilgraph.deploy.shards_of_tables import shards_beside
+from veilgraph.deploy.sources import GivenReports, SeriesSource, ShardSource, Source, StoreSource, open_source
+from veilgraph.deploy.training import train
+from veilgraph.deploy.training_options import TrainingOptions
 
 __all__ = [
+    "GivenReports",
     "Model",
     "ModelCard",
     "Predictions",
+    "SeriesSource",
+    "ShardSource",
+    "Source",
+    "StoreSource",
+    "TrainingOptions",
     "complete_card",
     "make_card",
+    "open_source",
     "predict_nodes",
-    "predict_under_torchrun",
+    "predict_shards",
     "read_card",
     "shards_beside",
-    "train_on_store",
-    "train_under_torchrun",
+    "train",
     "write_predictions",
 ]

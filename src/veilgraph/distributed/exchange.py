@@ -18,7 +18,7 @@ Number = TypeVar("Number", bound=np.generic)
 def current_exchange() -> Exchange:
     """Return the exchange of the processes of this run; that of one process if there are no others."""
     if not distributed.is_initialized():
-        return Exchange(rank=0, world_size=1)
+        return ALONE
     return Exchange(rank=distributed.get_rank(), world_size=distributed.get_world_size())
 
 
@@ -140,3 +140,7 @@ class _Answers:
 
 def _as_bytes(rows: NDArray[Any]) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))
+
+
+ALONE = Exchange(rank=0, world_size=1)
+"""The exchange of a process that shares its graph with no other."""

@@ -42,6 +42,11 @@ def world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def leads() -> bool:
+    """Return whether this process is the one that reads, writes and prints; True without torchrun."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProcessGroup:
     """The processes of a run, seen from one of them.
@@ -59,6 +64,15 @@ class ProcessGroup:
     def is_leader(self) -> bool:
         """Whether this is rank 0, which reads, writes and prints; the other processes only compute."""
         return self.rank == 0
+
+    @contextmanager
+    def leader_first(self) -> Iterator[None]:
+        """Surround work that the leader finishes before the others begin, so that a mistake is told once."""
+        if not self.is_leader:
+            self.broadcast(None)
+        yield
+        if self.is_leader:
+            self.broadcast(None)
 
     def broadcast(self, message: T | None) -> T:
         """Return the leader's object in every process; what the others give is not used."""

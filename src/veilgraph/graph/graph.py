@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +35,14 @@ class GraphSize(Protocol):
         ...
 
 
+class Holding(Enum):
+    """How a process holds a graph; the operators of a fit follow from it."""
+
+    WHOLE = "the whole graph, from tables"
+    SHARDS = "the whole graph, from shards: random draws come from counters of nodes"
+    PART = "one part of a graph that several processes share"
+
+
 class Adjacency(NamedTuple):
     """Neighbour lists in compressed sparse rows (CSR); 32-bit indices where they suffice.
 
@@ -56,10 +65,13 @@ class Graph:
         node_ids: ids of the nodes if the graph was read from a table.
         dropped_self_loops: number of self loops in the input.
         dropped_duplicates: number of repeated edges in the input, in either direction.
+        holding: how this process holds the graph.
 
     >>> Graph.from_edges([[0, 1, 1, 2], [1, 0, 1, 1]], num_nodes=4)
     Graph(4 nodes, 2 edges, 1 isolated; dropped 1 self loop, 1 duplicate)
     """
+
+    holding: ClassVar[Holding] = Holding.WHOLE
 
     num_nodes: int
     edges: NDArray[np.int64] = field(repr=False)
@@ -235,6 +247,11 @@ class Graph:
     def num_edges(self) -> int:
         """Number of undirected edges."""
         return int(self.edges.shape[1])
+
+    @property
+    def counted_nodes(self) -> NDArray[np.int64] | None:
+        """Numbers of the nodes from which random draws are computed, `[nodes]`; None where a generator draws them."""
+        return None
 
     @cached_property
     def degrees(self) -> NDArray[np.int64]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.graph.graph import Graph
+from veilgraph.graph.graph import Graph, Holding
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,6 +42,8 @@ class GraphPart(Graph):
         clusters: cluster of each node, `[nodes]`, for each number of clusters of the whole graph.
     """
 
+    holding: ClassVar[Holding] = Holding.PART
+
     global_ids: NDArray[np.int64] = field(repr=False)
     num_global_nodes: int
     num_global_edges: int
@@ -52,6 +55,11 @@ class GraphPart(Graph):
     send_counts: tuple[int, ...]
     max_extended_nodes: int
     clusters: Mapping[int, NDArray[np.int64]] = field(repr=False)
+
+    @property
+    def counted_nodes(self) -> NDArray[np.int64]:
+        """Numbers of the part's nodes in the whole graph, `[nodes]`."""
+        return self.global_ids
 
     @property
     def degrees(self) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import ArrowArray, ArrowTable, arrow, read_buffer
 from veilgraph.graph.counters import mix
-from veilgraph.graph.graph import Graph
+from veilgraph.graph.graph import Graph, Holding
 
 Result = TypeVar("Result")
 
@@ -161,8 +161,15 @@ class ShardGraph(Graph):
         read_names: reads the ids of the nodes, as text, which a fit does not need; None for numbers.
     """
 
+    holding: ClassVar[Holding] = Holding.SHARDS
+
     identity: str
     read_names: Callable[[], tuple[str, ...]] | None = field(default=None, repr=False)
+
+    @property
+    def counted_nodes(self) -> NDArray[np.int64]:
+        """Numbers of all nodes, `[nodes]`."""
+        return np.arange(self.num_nodes)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

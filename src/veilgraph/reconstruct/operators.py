@@ -16,7 +16,7 @@ from torch import Tensor
 
 from veilgraph.distributed.bisections import bisect_rows, row_bisection_plan
 from veilgraph.distributed.communicator import LOCAL, Communicator, HaloCommunicator, LocalCommunicator
-from veilgraph.distributed.exchange import Exchange, current_exchange
+from veilgraph.distributed.exchange import ALONE, current_exchange
 from veilgraph.distributed.graph_rows import GraphRows, Halo, rows_of_part, whole_rows
 from veilgraph.distributed.label_propagation import partition_rows
 from veilgraph.errors import ReconstructionError
@@ -30,6 +30,7 @@ from veilgraph.graph.clustering import (
     start_bisections,
     start_clusterings,
 )
+from veilgraph.graph.graph import Holding
 from veilgraph.graph.partition import ExtendedPart, GraphPart
 from veilgraph.graph.shards import ShardGraph
 from veilgraph.graph.spectrum import MAX_RESTARTED_EDGES, leading_eigenvectors
@@ -315,7 +316,7 @@ class ShardOperators(CountedOperators):
 
     def __init__(self, graph: ShardGraph, device: torch.device | str = "cpu") -> None:
         super().__init__(graph, device)
-        self.communicator = LocalCommunicator(torch.arange(graph.num_nodes, device=self.device))
+        self.communicator = LocalCommunicator(torch.from_numpy(graph.counted_nodes).to(self.device))
 
     def prepare_clusters(
         self, counts: Iterable[int], *, workers: int = 1, max_metis_edges: int = MAX_METIS_EDGES
@@ -338,7 +339,7 @@ class ShardOperators(CountedOperators):
 
     def _counted_rows(self) -> tuple[GraphRows, Halo]:
         rows, nowhere = whole_rows(self.graph), np.empty(0, dtype=np.int64)
-        return rows, Halo.of(Exchange(rank=0, world_size=1), rows.numbers, nowhere, nowhere)
+        return rows, Halo.of(ALONE, rows.numbers, nowhere, nowhere)
 
 
 class PartOperators(CountedOperators):
@@ -453,9 +454,14 @@ class PartOperators(CountedOperators):
         return select_rows(matrix, torch.from_numpy(self._part.own_rows)).to(self.device)
 
 
+_OPERATORS: dict[Holding, Callable[[Any, torch.device], GraphOperators]] = {
+    Holding.WHOLE: GraphOperators,
+    Holding.SHARDS: ShardOperators,
+    Holding.PART: PartOperators,
+}
+
+
 @lru_cache(maxsize=8)
 def operators_of(graph: Graph, device: torch.device) -> GraphOperators:
-    """Return the operators of a graph or of a part of a graph, cached for the next fit."""
-    if isinstance(graph, GraphPart):
-        return PartOperators(graph, device)
-    return ShardOperators(graph, device) if isinstance(graph, ShardGraph) else GraphOperators(graph, device)
+    """Return the operators of a graph, by how it says that this process holds it; cached for the next fit."""
+    return _OPERATORS[graph.holding](graph, device)

@@ -15,6 +15,7 @@ from torch import Tensor
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
+from veilgraph.graph.graph import GraphSize
 from veilgraph.reconstruct.adjacency import AdjacencyRows
 from veilgraph.reconstruct.sparse import repeated_product
 
@@ -102,7 +103,7 @@ class NeighbourhoodMean:
         return torch.where(mass > 0, sizes.clamp(1, max(1.0, float(mask.sum()))), 0.0).squeeze(1)
 
 
-def default_hops(graph: Graph) -> int:
+def default_hops(graph: GraphSize) -> int:
     """Return the default number of hops, ln n / ln(1 + mean degree), rounded up.
 
     After this number of hops a neighbourhood would cover the graph if it kept branching. With more hops all means are

@@ -9,12 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.support.trained import train_files
 from veilgraph.datasets.csbm_blocks import CsbmBlocks
-from veilgraph.deploy import Model, predict_under_torchrun, train_on_store, train_under_torchrun
-from veilgraph.deploy.fit_shards import train_on_shards
+from veilgraph.deploy import Model, predict_shards
 from veilgraph.deploy.prediction import certain_answers, predict_nodes, write_prediction_shards
-from veilgraph.deploy.under_torchrun import options_of_shards
-from veilgraph.distributed.process_group import ProcessGroup
 from veilgraph.errors import FitError, RunError
 from veilgraph.experiments.shard_simulation import write_simulated_shards
 from veilgraph.graph.arrow import arrow
@@ -22,7 +20,8 @@ from veilgraph.graph.shards import read_graph
 from veilgraph.models import RGNN, Veil
 from veilgraph.privacy.budget import PrivacyBudget
 
-ALONE = ProcessGroup(rank=0, world_size=1)
+SHARED = {"max_kept_nodes": 0}
+"""As on a graph that is too large for one process to keep its reports."""
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +44,15 @@ def test_the_model_of_shards_has_the_weights_and_answers_of_the_whole_graph(
         {"epochs": 5} if method == "rgnn" else {}
     )
     campaign = shards / "campaign.json"
-    trained = train_on_shards(ALONE, campaign, shards, out=tmp_path / "shards", **options)
-    whole = train_on_store(None, campaign, shards, out=tmp_path / "whole", card=False, **options)
-    assert trained is not None
+    trained = train_files(None, campaign, shards, out=tmp_path / "shards", **options, **SHARED)
+    whole = train_files(None, campaign, shards, out=tmp_path / "whole", card=False, **options)
     same = trained.facts.keys() & whole.facts.keys() - {"screening", "plausibility"}
     assert {"estimated_accuracy", "train", "nodes"} <= same
     assert {key: trained.facts[key] for key in same} == {key: whole.facts[key] for key in same}
     if isinstance(whole.method, RGNN):
         weights = RGNN.load(tmp_path / "shards", device="cpu").weights_
         assert all(np.array_equal(weights[name], each) for name, each in whole.method.weights_.items())
-    found = predict_under_torchrun(tmp_path / "shards", shards, tmp_path / "predicted", device="cpu")
+    found = predict_shards(tmp_path / "shards", shards, tmp_path / "predicted", device="cpu")
     assert found is not None
     kept = whole.method.predict_proba()
     answers = predictions(tmp_path / "predicted").filter(like="probability_").to_numpy(dtype=np.float64)
@@ -71,10 +69,9 @@ def test_the_model_of_shards_has_the_weights_and_answers_of_the_whole_graph(
 
 def test_predictions_join_the_nodes_of_their_shard_on_the_id(shards: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"method": "structure_only", "device": "cpu"}
-    trained = train_on_shards(ALONE, shards / "campaign.json", shards, out=tmp_path / "model", **options)
-    assert trained is not None
-    predict_under_torchrun(tmp_path / "model", shards, tmp_path / "processes", device="cpu")
-    whole = train_on_store(None, shards / "campaign.json", shards, out=tmp_path / "whole", card=False, **options)
+    train_files(None, shards / "campaign.json", shards, out=tmp_path / "model", **options, **SHARED)
+    predict_shards(tmp_path / "model", shards, tmp_path / "processes", device="cpu")
+    whole = train_files(None, shards / "campaign.json", shards, out=tmp_path / "whole", card=False, **options)
     write_prediction_shards(predict_nodes(whole, read_graph(shards)), shards, tmp_path / "one")
     for folder in (tmp_path / "processes", tmp_path / "one"):
         for part in range(3):
@@ -86,9 +83,8 @@ def test_predictions_join_the_nodes_of_their_shard_on_the_id(shards: Path, tmp_p
 
 
 def test_a_model_of_shards_keeps_no_report_and_no_probability(shards: Path, tmp_path: Path) -> None:
-    train_on_shards(
-        ALONE, shards / "campaign.json", shards, out=tmp_path / "model", method="rgnn", epochs=2, device="cpu"
-    )
+    options: dict[str, Any] = {"method": "rgnn", "epochs": 2, "device": "cpu", **SHARED}
+    train_files(None, shards / "campaign.json", shards, out=tmp_path / "model", **options)
     model = Model.load(tmp_path / "model", device="cpu")
     assert list(model.reports()) == []
     assert model.method.predict_proba().shape == (0, 4)
@@ -106,25 +102,16 @@ def test_what_several_processes_cannot_do_is_refused(
     shards: Path, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(FitError, match=message):
-        train_on_shards(ALONE, shards / "campaign.json", shards, out=tmp_path / "model", **options)
-
-
-def test_options_of_one_process_are_refused_under_torchrun() -> None:
-    for store, options in (("sqlite:///reports.db", {}), (None, {"screened": True}), (None, {"nodes": Path("n.csv")})):
-        with pytest.raises(RunError, match=r"leave --store out|needs one process"):
-            options_of_shards(store, options)
-    assert options_of_shards(None, {"screened": False, "waves": "all", "seed": 3}) == {"method": "veil", "seed": 3}
+        train_files(None, shards / "campaign.json", shards, out=tmp_path / "model", **options, **SHARED)
 
 
 def test_one_process_keeps_no_reports_of_a_large_graph(shards: Path, tmp_path: Path) -> None:
     campaign, out = shards / "campaign.json", tmp_path / "model"
     options: dict[str, Any] = {"method": "structure_only", "device": "cpu"}
-    trained = train_under_torchrun(None, campaign, shards, out=out, max_kept_nodes=299, **options)
-    assert trained is not None
+    trained = train_files(None, campaign, shards, out=out, max_kept_nodes=299, **options)
     assert trained.facts["processes"] == 1
     assert list(trained.report_lines()) == []
     with pytest.raises(RunError, match="one process that holds all reports"):
-        train_under_torchrun(None, campaign, shards, out=out, max_kept_nodes=299, screened=True, **options)
-    kept = train_under_torchrun(None, campaign, shards, out=tmp_path / "kept", max_kept_nodes=300, **options)
-    assert kept is not None
+        train_files(None, campaign, shards, out=out, max_kept_nodes=299, screened=True, **options)
+    kept = train_files(None, campaign, shards, out=tmp_path / "kept", max_kept_nodes=300, **options)
     assert 0 < len(list(kept.report_lines())) < 300, "three quarters report a label, and the control reads no features"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,14 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.collected import NODES, Collected
+from tests.support.trained import train_files, train_reports
 from veilgraph.campaign.assemble import reports_of
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
-from veilgraph.deploy import Model, train_on_store
-from veilgraph.deploy.fit_collected import HeldOutLabels, fit_reports, method_for_campaign, prepare_fit
+from veilgraph.deploy import GivenReports, Model, TrainingOptions, train
+from veilgraph.deploy.choose_method import method_for_campaign
+from veilgraph.deploy.collected_reports import split_reports
+from veilgraph.deploy.held_out_labels import HeldOutLabels
 from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import PerturbedGraph
@@ -28,13 +33,13 @@ from veilgraph.models.engine.backbones import HIDDEN
 from veilgraph.models.registry import METHODS
 from veilgraph.models.veil.contamination import Contamination
 from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection
+from veilgraph.progress import Progress, Watch, no_progress, unwatched
 
 PARAMETERS: dict[str, Any] = {"epochs": 15, "device": "cpu"}
 
 
 def test_training_from_the_store_equals_training_from_memory(collected: Collected, trained: Path) -> None:
-    method = method_for_campaign("rgnn", collected.campaign, collected.perturbed.graph, **PARAMETERS)
-    from_memory = fit_reports(collected.campaign, collected.perturbed, method).method
+    from_memory = train_reports(collected.campaign, collected.perturbed, method="rgnn", **PARAMETERS).method
     from_store = Model.load(trained, device="cpu").method
     np.testing.assert_array_equal(from_store.predict_proba(), from_memory.predict_proba())
     # The truth is for the laboratory only; here it shows that something was learned at all.
@@ -51,13 +56,10 @@ def test_every_method_gives_the_same_model_from_the_store_in_any_order_and_from_
     case: tuple[str, Collected], tmp_path: Path
 ) -> None:
     name, collected = case
-    method = method_for_campaign(
-        name, collected.campaign, collected.perturbed.graph, device="cpu", **parameters_of(name)
-    )
-    in_memory = fit_reports(collected.campaign, collected.perturbed, method)
+    in_memory = train_reports(collected.campaign, collected.perturbed, method=name, device="cpu", **parameters_of(name))
     for store in (collected.store, collected.backwards):
         options = parameters_of(name) | collected.files()
-        from_store = train_on_store(store, out=tmp_path / "model", method=name, device="cpu", card=False, **options)
+        from_store = train_files(store, out=tmp_path / "model", method=name, device="cpu", card=False, **options)
         found, expected = (model.method.fitted_state() for model in (from_store, in_memory))
         assert found.values == expected.values
         assert {key: array.tobytes() for key, array in found.arrays.items()} == {
@@ -71,10 +73,8 @@ def test_every_method_gives_the_same_model_from_the_store_in_any_order_and_from_
 
 def test_a_folder_holds_no_report_that_its_method_does_not_read(case: tuple[str, Collected]) -> None:
     name, collected = case
-    method = method_for_campaign(
-        name, collected.campaign, collected.perturbed.graph, device="cpu", **parameters_of(name)
-    )
-    model = fit_reports(collected.campaign, collected.perturbed, method)
+    model = train_reports(collected.campaign, collected.perturbed, method=name, device="cpu", **parameters_of(name))
+    method = model.method
     kept = [report.features is not None for report in model.reports()]
     assert sum(kept) == (int(collected.perturbed.has_features.sum()) if method.uses_features else 0)
     assert model.facts["feature_reports"] == sum(kept)
@@ -85,13 +85,13 @@ def test_a_folder_holds_no_report_that_its_method_does_not_read(case: tuple[str,
 
 
 def test_the_accuracy_estimate_comes_from_labels_that_took_no_part(collected: Collected) -> None:
-    method = method_for_campaign("plain", collected.campaign, collected.perturbed.graph, **PARAMETERS)
-    prepared = prepare_fit(collected.campaign, collected.perturbed, method, hold_out=0.5)
-    seen, facts = prepared.task.perturbed.has_label, prepared.fit().facts
+    model = train_reports(collected.campaign, collected.perturbed, method="plain", hold_out=0.5, **PARAMETERS)
+    reporting = {report.node for report in model.reports() if report.label is not None}
+    seen, facts = np.array([name in reporting for name in collected.perturbed.graph.names]), model.facts
     assert facts["held_out"] == pytest.approx(facts["label_reports"] / 2, abs=1)
     assert int(seen.sum()) == facts["label_reports"] - facts["held_out"]
     held_out = collected.perturbed.has_label & ~seen
-    for name, fitted in (("plain", method),):
+    for name, fitted in (("plain", model.method),):
         estimate = facts["estimated_accuracy"][name]
         true = accuracy(fitted.predict(), collected.private, held_out)
         # Four standard errors; the seed is fixed.
@@ -150,32 +150,30 @@ def test_an_unknown_method_or_parameter_is_refused(collected: Collected) -> None
 def test_fewer_than_two_labels_are_refused(collected: Collected, count: int) -> None:
     few = np.cumsum(collected.perturbed.has_label) <= count
     perturbed = replace(collected.perturbed, has_label=collected.perturbed.has_label & few)
-    method = method_for_campaign("veil", collected.campaign, perturbed.graph, device="cpu")
     with pytest.raises(FitError, match=rf"sent {count} label report\(s\): training needs at least 2"):
-        fit_reports(collected.campaign, perturbed, method)
-
-
-def test_a_share_that_leaves_nothing_is_refused(collected: Collected) -> None:
-    with pytest.raises(FitError, match="hold_out is 1"):
-        prepare_fit(
-            collected.campaign,
-            collected.perturbed,
-            method_for_campaign("plain", collected.campaign, collected.perturbed.graph),
-            hold_out=1,
-        )
+        train_reports(collected.campaign, perturbed, device="cpu")
 
 
 def test_an_interrupted_training_goes_on_and_other_reports_begin_anew(collected: Collected, tmp_path: Path) -> None:
-    def fitted(perturbed: PerturbedGraph, folder: Path | None) -> Model:
-        method = method_for_campaign("rgnn", collected.campaign, perturbed.graph, epochs=25, device="cpu")
-        return fit_reports(collected.campaign, perturbed, method, folder=folder)
+    @contextmanager
+    def interrupted(task: str) -> Iterator[Progress]:
+        yield no_progress
+        if task == "train":  # after the last epoch, before anything is saved
+            raise KeyboardInterrupt
 
-    fitted(collected.perturbed, tmp_path)  # ends after the last epoch, before anything is saved
+    def fitted(perturbed: PerturbedGraph, folder: Path | None, watch: Watch = unwatched) -> Model:
+        source = GivenReports(campaign=collected.campaign, perturbed=perturbed)
+        options = TrainingOptions(method="rgnn", parameters={"epochs": 25}, device="cpu", card=False)
+        return train(source, options, out=folder, watch=watch)
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted(collected.perturbed, tmp_path, interrupted)
+    labels = (collected.perturbed.labels + 1) % collected.private.schema.num_classes
+    others = shutil.copytree(tmp_path, tmp_path.with_name("others"))
+    assert fitted(replace(collected.perturbed, labels=labels), others).facts["resumed_after_epochs"] == 0
     resumed, whole = fitted(collected.perturbed, tmp_path), fitted(collected.perturbed, None)
     assert resumed.facts["resumed_after_epochs"] == 20
     np.testing.assert_array_equal(resumed.method.predict_proba(), whole.method.predict_proba())
-    labels = (collected.perturbed.labels + 1) % collected.private.schema.num_classes
-    assert fitted(replace(collected.perturbed, labels=labels), tmp_path).facts["resumed_after_epochs"] == 0
 
 
 def test_training_prints_what_it_did_as_json(collected: Collected, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,8 +196,8 @@ def test_little_memory_means_blocks_and_the_same_model(
     numbers = NODES * (3 * schema.num_features + HIDDEN + 12 * schema.num_classes)  # all features are binary
     method = method_for_campaign("rgnn", collected.campaign, collected.perturbed.graph, **PARAMETERS)
     assert isinstance(method, RGNN)
-    prepared = prepare_fit(collected.campaign, collected.perturbed, method).task
-    task = FitTask(method=method, perturbed=prepared.perturbed, split=prepared.split)
+    split, seen = split_reports(collected.perturbed, method, seed=0, hold_out=0.0)
+    task = FitTask(method=method, perturbed=seen, split=split)
     with caplog.at_level(logging.INFO, "veilgraph"):
         [fit] = RGNN.start_together([task], memory=4 * numbers, block_nodes=50)
         [found] = fit.result()

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.collected import Collected
 from veilgraph.deploy.shard_reports import check_campaign
-from veilgraph.deploy.under_torchrun import shards_beside, write_shards_of_tables
-from veilgraph.errors import GraphError, RunError
+from veilgraph.deploy.shards_of_tables import shards_beside, write_shards_of_tables
+from veilgraph.errors import GraphError
 from veilgraph.graph.shards import ShardFolder
 
 
@@ -18,10 +18,10 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
     return Collected(tmp_path_factory.mktemp("collected"))
 
 
-def write(collected: Collected, out: Path, *, store: str | None) -> Path:
+def write(collected: Collected, out: Path, *, store: str) -> Path:
     tables = collected.folder
     return write_shards_of_tables(
-        store, tables / "campaign.json", tables / "edges.csv", nodes=tables / "nodes.csv", out=out, parts=3
+        store, collected.campaign, tables / "edges.csv", nodes=tables / "nodes.csv", out=out, parts=3
     )
 
 
@@ -52,11 +52,3 @@ def test_a_folder_of_other_files_is_kept(collected: Collected, tmp_path: Path) -
     with pytest.raises(GraphError, match="exists already"):
         write(collected, tmp_path / "model", store=collected.store)
     assert other.exists()
-
-
-def test_tables_without_a_store_are_refused(collected: Collected, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="there are no reports: give --store"):
-        write(collected, tmp_path / "model", store=None)
-    campaign, missing = collected.folder / "campaign.json", tmp_path / "nothere"
-    with pytest.raises(GraphError, match="nothere does not exist"):  # a misspelled folder of shards
-        write_shards_of_tables(None, campaign, missing, out=tmp_path / "model")

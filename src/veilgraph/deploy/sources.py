@@ -1,0 +1,271 @@
+"""Sources of the reports of a training: a store, shards, a series about private neighbours, or memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.assemble import WAVES, check_graph, perturbed_graph
+from veilgraph.campaign.series_folder import newest_document
+from veilgraph.deploy.collected_reports import CollectedReports
+from veilgraph.deploy.publish_wave import SERIES_SEED, read_collection
+from veilgraph.deploy.shard_reports import check_campaign
+from veilgraph.deploy.shards_of_tables import PARTS, write_shards_of_tables
+from veilgraph.deploy.shared_reports import SharedReports
+from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
+from veilgraph.deploy.training_options import TrainingOptions
+from veilgraph.distributed.exchange import ALONE, Exchange
+from veilgraph.distributed.process_group import ProcessGroup
+from veilgraph.errors import RunError
+from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.graph.graph import GraphSize
+from veilgraph.graph.shards import ShardFolder, check_graph_path, read_graph
+from veilgraph.progress import Watch, unwatched
+
+_NO_REPORTS = "there are no reports: give --store, or a folder of shards with reports as --graph"
+
+
+class Source(ABC):
+    """Where a training finds its reports; `read` yields them on the graph.
+
+    Attributes:
+        campaign: the campaign of the reports; of a series its newest document.
+    """
+
+    campaign: Campaign
+
+    @property
+    @abstractmethod
+    def graph(self) -> GraphSize:
+        """The public graph, or what is known of it before it is read."""
+
+    @property
+    def sharded_nodes(self) -> int:
+        """Number of nodes if the graph is a folder of shards, which may be too many for one process; otherwise 0."""
+        return 0
+
+    def refusal(self, options: TrainingOptions) -> str | None:
+        """Return why options do not fit the reports, with the remedy; None if they do."""
+        return None
+
+    def shared(self, processes: ProcessGroup, *, out: Path, watch: Watch = unwatched) -> Source:
+        """Return the source from which several processes read their shares; refuse one that needs a single process.
+
+        Args:
+            processes: the processes, all of which call this function.
+            out: folder of the model.
+            watch: shows the progress.
+        """
+        raise RunError("these reports need one process that holds all of them: start without torchrun")
+
+    @abstractmethod
+    def read(
+        self, exchange: Exchange = ALONE, *, bag_counts: tuple[int, ...] = (), watch: Watch = unwatched
+    ) -> CollectedReports:
+        """Return the reports on the graph, or on the part of it that this process holds.
+
+        Args:
+            exchange: exchanges with the processes that share the graph.
+            bag_counts: numbers of clusters of the whole graph that a part carries along.
+            watch: shows the progress.
+        """
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GivenReports(Source):
+    """Reports in memory, such as simulated ones.
+
+    Attributes:
+        campaign: the campaign.
+        perturbed: the reports on the graph.
+    """
+
+    campaign: Campaign
+    perturbed: PerturbedGraph
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the reports."""
+        return self.perturbed.graph
+
+    def read(
+        self, exchange: Exchange = ALONE, *, bag_counts: tuple[int, ...] = (), watch: Watch = unwatched
+    ) -> CollectedReports:
+        """Return the reports."""
+        return CollectedReports(campaign=self.campaign, perturbed=self.perturbed)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoreSource(Source):
+    """Reports of a store, on a public graph.
+
+    Attributes:
+        campaign: the campaign.
+        store: URL of the store: `sqlite:///FILE` or `postgresql://...`.
+        table: the public graph that the campaign was made for, or its edge table, or its folder of shards.
+        nodes: node table with a column "id", for nodes without edges in an edge table.
+        waves: reports of a series to learn from: "all" of each person, or the "latest", if many values change.
+    """
+
+    campaign: Campaign
+    store: str = field(repr=False)
+    table: Path | Graph
+    nodes: Path | None = None
+    waves: str = WAVES[0]
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The public graph, read on first use."""
+        graph = self.table if isinstance(self.table, Graph) else read_graph(self.table, nodes=self.nodes)
+        return check_graph(self.campaign, graph)
+
+    @property
+    def sharded_nodes(self) -> int:
+        """Number of nodes of a folder of shards."""
+        folder = self.table if isinstance(self.table, Path) and self.table.is_dir() else None
+        return 0 if folder is None else ShardFolder.open(folder).num_nodes
+
+    def shared(self, processes: ProcessGroup, *, out: Path, watch: Watch = unwatched) -> ShardSource:
+        """Write an edge table and the reports as shards, beside the model, in the process that leads."""
+        if isinstance(self.table, Graph):
+            raise RunError("several processes read an edge table or a folder of shards: give its path")
+        if self.table.is_dir():
+            raise RunError(
+                "several processes, and one on a large graph, read reports from the shards: write them with veilgraph "
+                "graph shard --reports, and leave --store out"
+            )
+        folder, parts = None, max(PARTS, processes.world_size)
+        if processes.is_leader:
+            folder = write_shards_of_tables(
+                self.store, self.campaign, self.table, nodes=self.nodes, out=out, parts=parts, watch=watch
+            )
+        return ShardSource(campaign=self.campaign, path=processes.broadcast(folder))
+
+    def read(
+        self, exchange: Exchange = ALONE, *, bag_counts: tuple[int, ...] = (), watch: Watch = unwatched
+    ) -> CollectedReports:
+        """Put the reports of the store on the graph."""
+        withdrawals = count_withdrawals(self.store, self.campaign)  # before reading: a later one may be in the model
+        with stored_reports(self.store, self.campaign, watch=watch) as reports:
+            perturbed = perturbed_graph(self.campaign, self.graph, reports, waves=self.waves)
+        waves = None if self.campaign.waves is None else self.waves
+        return CollectedReports(campaign=self.campaign, perturbed=perturbed, withdrawals=withdrawals, waves=waves)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShardSource(Source):
+    """Reports that are written beside the graph in a folder of shards; each process reads its own.
+
+    Attributes:
+        campaign: the campaign.
+        path: folder of the shards.
+    """
+
+    campaign: Campaign
+    path: Path
+
+    @cached_property
+    def graph(self) -> ShardFolder:
+        """The folder, whose manifest states the size of the graph."""
+        folder = ShardFolder.open(self.path)
+        check_campaign(self.campaign, folder)
+        return folder
+
+    @property
+    def sharded_nodes(self) -> int:
+        """Number of nodes of the folder."""
+        return ShardFolder.open(self.path).num_nodes
+
+    def shared(self, processes: ProcessGroup, *, out: Path, watch: Watch = unwatched) -> ShardSource:
+        """Return the same source: each process reads its shards."""
+        return self
+
+    def read(
+        self, exchange: Exchange = ALONE, *, bag_counts: tuple[int, ...] = (), watch: Watch = unwatched
+    ) -> CollectedReports:
+        """Read the part of this process; a single process reads the whole graph."""
+        folder = self.graph
+        with watch("read shards"):
+            part = SharedReports.read(folder, self.campaign, exchange, bag_counts=bag_counts)
+        return CollectedReports(
+            campaign=self.campaign,
+            perturbed=part.perturbed,
+            withdrawals=int(folder.manifest.get("withdrawals", 0)),
+            shards=folder.digest,
+            exchange=exchange,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SeriesSource(Source):
+    """Reports of a series about private neighbours, in a store.
+
+    Attributes:
+        campaign: the newest document of the series.
+        store: URL of the store.
+        people: the people of the series, or the table of their ids.
+        tables: folder of the published tables; None if there is none.
+    """
+
+    campaign: Campaign
+    store: str = field(repr=False)
+    people: Path | Graph
+    tables: Path | None = None
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The people, without edges, read on first use."""
+        people = self.people if isinstance(self.people, Graph) else read_graph(self.people)
+        return check_graph(self.campaign, people)
+
+    def refusal(self, options: TrainingOptions) -> str | None:
+        """Return why there is no other seed than that of the tables, and no label is held out."""
+        if self.campaign.has_edges or (options.seed == SERIES_SEED and not options.hold_out):
+            return None
+        return (
+            "a series about neighbours is judged by people whose reports are in no table, and its seed is "
+            f"{SERIES_SEED}: leave --seed and --hold-out out"
+        )
+
+    def read(
+        self, exchange: Exchange = ALONE, *, bag_counts: tuple[int, ...] = (), watch: Watch = unwatched
+    ) -> CollectedReports:
+        """Put all labels and answers of the series on its people."""
+        withdrawals = count_withdrawals(self.store, self.campaign)  # before reading: a later one may be in the model
+        collection, perturbed = read_collection(self.store, self.campaign, self.graph, self.tables, watch=watch)
+        return CollectedReports(
+            campaign=self.campaign, perturbed=perturbed, withdrawals=withdrawals, collection=collection
+        )
+
+
+def open_source(
+    campaign: Path | Campaign,
+    graph: Path | Graph,
+    *,
+    store: str | None = None,
+    nodes: Path | None = None,
+    waves: str = WAVES[0],
+    tables: Path | None = None,
+) -> Source:
+    """Return the source of the reports of a campaign.
+
+    Args:
+        campaign: the campaign, or its file.
+        graph: the public graph that the campaign was made for, or its edge table, or its folder of shards.
+        store: URL of the store: `sqlite:///FILE` or `postgresql://...`; None reads the reports of a folder of shards.
+        nodes: node table with a column "id", for nodes without edges in an edge table.
+        waves: reports of a series to learn from: "all" of each person, or the "latest", if many values change.
+        tables: folder of a series about private neighbours; its newest wave is taken, whichever document is given.
+    """
+    document = campaign if isinstance(campaign, Campaign) else Campaign.from_json(campaign.read_bytes())
+    document = newest_document(tables, document)
+    if store is None:
+        if not isinstance(graph, Path) or not check_graph_path(graph).is_dir():
+            raise RunError(_NO_REPORTS)
+        return ShardSource(campaign=document, path=graph)
+    if document.neighbours is not None:
+        return SeriesSource(campaign=document, store=store, people=graph, tables=tables)
+    return StoreSource(campaign=document, store=store, table=graph, nodes=nodes, waves=waves)
