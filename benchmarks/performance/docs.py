@@ -1,4 +1,4 @@
-"""Write benchmark results into the documentation: `python -m benchmarks.performance.docs runs/bench`."""
+"""Write benchmark results beside those of the studies: `python -m benchmarks.performance.docs runs/bench`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 ROOT = Path(__file__).parents[2]
 
 
-def update(folder: Path, *, docs: Path = ROOT / "docs") -> None:
-    """Write the results in `folder` between the marks of reference/performance.md, and into its figure."""
+def update(folder: Path, *, root: Path = ROOT) -> None:
+    """Write the results in `folder` between the marks of studies/results/performance.md, and into its figure."""
     report = json.loads((folder / "bench.json").read_text(encoding="utf-8"))
-    figure = docs / "images" / "performance.svg"
-    page = docs / "reference" / "performance.md"
+    figure = root / "docs" / "images" / "performance.svg"
+    page = root / "studies" / "results" / "performance.md"
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
     _, after = rest.split(END)
-    measured = markdown(report, figure="../images/performance.svg")
+    measured = markdown(report, figure="../../docs/images/performance.svg")
     page.write_text(f"{before}{BEGIN}\n\n{measured}\n{END}{after}", encoding="utf-8")
     figure.write_text(draw(report), encoding="utf-8")
 

@@ -102,29 +102,30 @@ def test_the_figure_speaks_and_is_the_same_twice() -> None:
 
 def test_the_page_is_rewritten_between_its_marks_only(tmp_path: Path) -> None:
     write(report(), tmp_path / "bench")
-    (tmp_path / "images").mkdir()
-    page = tmp_path / "reference" / "performance.md"
-    page.parent.mkdir()
+    (tmp_path / "docs" / "images").mkdir(parents=True)
+    page = tmp_path / "studies" / "results" / "performance.md"
+    page.parent.mkdir(parents=True)
     page.write_text(f"before\n{docs.BEGIN}\nold\n{docs.END}\nafter\n", encoding="utf-8")
     for _ in range(2):
-        docs.update(tmp_path / "bench", docs=tmp_path)
+        docs.update(tmp_path / "bench", root=tmp_path)
         text = page.read_text(encoding="utf-8")
         assert text.startswith(f"before\n{docs.BEGIN}\n")
         assert text.endswith(f"{docs.END}\nafter\n")
         assert text.count("| features | 100 ms |") == 1
         assert "old" not in text
-    assert (tmp_path / "images" / "performance.svg").read_text(encoding="utf-8") == draw(report())
+    assert (tmp_path / "docs" / "images" / "performance.svg").read_text(encoding="utf-8") == draw(report())
 
 
-def test_the_documentation_has_the_marks() -> None:
-    text = (docs.ROOT / "docs" / "reference" / "performance.md").read_text(encoding="utf-8")
+def test_the_page_of_measurements_has_the_marks() -> None:
+    text = (docs.ROOT / "studies" / "results" / "performance.md").read_text(encoding="utf-8")
     assert text.count(docs.BEGIN) == text.count(docs.END) == 1
-    assert "](../images/performance.svg)" in text or "Nothing was measured yet" in text
+    assert "](../../docs/images/performance.svg)" in text or "Nothing was measured yet" in text
 
 
 def test_a_page_without_marks_is_refused(tmp_path: Path) -> None:
     write(report(), tmp_path)
-    (tmp_path / "reference").mkdir()
-    (tmp_path / "reference" / "performance.md").write_text("no marks", encoding="utf-8")
+    page = tmp_path / "studies" / "results" / "performance.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("no marks", encoding="utf-8")
     with pytest.raises(ValueError, match="unpack"):
-        docs.update(tmp_path, docs=tmp_path)
+        docs.update(tmp_path, root=tmp_path)
