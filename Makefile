@@ -4,16 +4,29 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup run test test-slow test-all test-oldest check docs dist bench clean
+.PHONY: setup lock run test test-slow test-all test-oldest check docs dist bench clean
 
 setup: $(STAMP)
 
-# Reinstalled only when what is installed could have changed: the package itself is an editable install.
-$(STAMP): pyproject.toml constraints.txt
+# Files of locks/ alone, by their hashes, and wheels alone: what builds a source could be anything.
+LOCKED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all:
+
+# Reinstalled only when what is installed could have changed: the package itself is an editable install. Its last step
+# may not use an index, so a dependency that no lock has is an error. torch comes without CUDA if pip is configured to
+# find that build and locks/torch-cpu.txt knows it, or if it is installed in $(VENV) already; else as the index has it.
+$(STAMP): pyproject.toml $(wildcard locks/*.txt)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "veilgraph needs Python 3.11 or newer; try: make PYTHON=python3.11 " + "setup")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
+	$(LOCKED) --no-deps --requirement locks/torch-cpu.txt || $(LOCKED) --no-deps --requirement locks/torch.txt
+	$(LOCKED) --requirement locks/build.txt --requirement locks/collector.txt --requirement locks/develop.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-index --no-build-isolation --editable '.[dev,docs]' || { echo "locks/ does not fit pyproject.toml: run make lock"; exit 1; }
 	@touch $@
+
+# Writes locks/. Versions stay unless pyproject.toml forbids them: make lock LOCK=--upgrade takes the newest of all.
+LOCK :=
+lock:
+	test -x $(BIN)/uv || $(MAKE) setup
+	$(BIN)/python tests/support/locks.py $(LOCK)
 
 run: setup
 	$(BIN)/veilgraph run
@@ -39,7 +52,7 @@ test-all: setup $(AXE)
 	$(PYTEST)
 
 # The lower bounds of pyproject.toml, in an environment of their own. Their wheels are for Python 3.11 and 3.12. Warnings
-# that old libraries cause are no errors. KEEP names packages that stay as in constraints.txt: make test-oldest KEEP=torch
+# that old libraries cause are no errors. KEEP names packages that stay as in locks/: make test-oldest KEEP=torch
 # where there is no wheel of the oldest torch.
 OLDEST := .venv-oldest
 KEEP :=

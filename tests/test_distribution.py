@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.collection import Collection
-from tests.support.lower_bounds import lower_bounds
+from tests.support.lower_bounds import locked, lower_bounds
 from tests.support.trained import train_files
 from veilgraph.collector.store import ReportStore
 
@@ -74,9 +74,9 @@ class Environment:
         self.programs = folder / ("Scripts" if os.name == "nt" else "bin")
         python("-m", "venv", "--without-pip", str(folder), cwd=folder.parent)
         # Most of what is installed is never imported, and to compile it takes longer than to unpack it.
-        done = self.pip(
-            "install", "--quiet", "--no-compile", "--constraint", str(ROOT / "constraints.txt"), requirement
-        )
+        constraints = folder / "constraints.txt"
+        constraints.write_text("\n".join(locked(ROOT / "locks")), encoding="utf-8")
+        done = self.pip("install", "--quiet", "--no-compile", "--constraint", str(constraints), requirement)
         if done.returncode and NO_INDEX.search(done.stderr):
             pytest.skip(f"no package index can be reached: {done.stderr.splitlines()[-1]}")
         assert done.returncode == 0, done.stderr

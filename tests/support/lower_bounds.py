@@ -1,6 +1,6 @@
 """Prints the lower bounds of all run-time dependencies as constraints of pip: `make test-oldest` installs them.
 
-Packages that are named as arguments keep the version of constraints.txt, where no wheel of the bound can be had. It
+Packages that are named as arguments keep the version of `locks/`, where no wheel of the bound can be had. It
 needs the standard library alone, since nothing is installed yet.
 """
 
@@ -43,16 +43,31 @@ def _bounded(line: str) -> bool:
     return True
 
 
-def pinned(constraints: str, names: Collection[str]) -> dict[str, str]:
-    r"""Return the versions of some packages in constraints.txt.
+def pins(lock: str) -> list[str]:
+    r"""Return the packages of a file of `locks/` with their versions and markers, without hashes.
 
-    >>> pinned("a==1.9\nb==3.1\n", ["a"])
+    >>> pins("# comment\na==1.9 ; sys_platform == 'linux' \\\n    --hash=sha256:00\nb==3.1 \\\n    --hash=sha256:11\n")
+    ["a==1.9 ; sys_platform == 'linux'", 'b==3.1']
+    """
+    return [line.removesuffix(" \\") for line in lock.splitlines() if re.match(r"\w", line)]
+
+
+def locked(folder: Path) -> list[str]:
+    """Return all packages of `locks/` as constraints; torch is any build of its version."""
+    files = sorted(path for path in folder.glob("*.txt") if path.name != "torch-cpu.txt")
+    return [pin for path in files for pin in pins(path.read_text(encoding="utf-8"))]
+
+
+def pinned(constraints: Collection[str], names: Collection[str]) -> dict[str, str]:
+    """Return the versions of some packages.
+
+    >>> pinned(["a==1.9 ; sys_platform == 'linux'", "b==3.1"], ["a"])
     {'a': '1.9'}
     """
-    lines = (line.partition("==") for line in constraints.splitlines())
-    return {name: version for name, _, version in lines if name in names}
+    parts = (pin.partition(" ")[0].partition("==") for pin in constraints)
+    return {name: version for name, _, version in parts if name in names}
 
 
 if __name__ == "__main__":
-    kept = pinned(Path("constraints.txt").read_text(encoding="utf-8"), sys.argv[1:])
+    kept = pinned(locked(Path("locks")), sys.argv[1:])
     sys.stdout.write("\n".join(lower_bounds(Path("pyproject.toml").read_text(encoding="utf-8"), kept)) + "\n")
