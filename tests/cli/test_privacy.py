@@ -56,7 +56,7 @@ def test_words_name_the_neighbour_relation_the_reason_and_the_next_command(files
     text = capsys.readouterr().out
     assert "Recommended: label alone by GRR." in text
     assert "any two records" in text
-    assert "52% to 52% (90% interval)" in text
+    assert "52% to 52% (90% interval over the draws of labels)" in text
     assert "It is wide because" not in text
     assert "Assumed:" in text
     assert "--out plan.json" in text
@@ -175,7 +175,7 @@ def test_a_randomized_list_is_asked_for_once(command: str, capsys: Capture) -> N
     assert main([command, "--neighbours=list", "--edge-epsilon=2", "--edge-epsilon=2"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "in one wave: give --edge-epsilon once" in captured.err
+    assert "in one wave: give one budget" in captured.err
 
 
 FEATURES = ["--epsilon-x=1", "--sampled=1"]
@@ -238,9 +238,9 @@ def test_a_claim_is_about_one_mechanism(record: list[str], capsys: Capture) -> N
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--neighbours=names", "--edge-epsilon=1"], "choose class, histogram or list"),
-        (["--neighbours=class"], "give --edge-epsilon once for each wave"),
-        (["--neighbours=class", "--edge-epsilon=1", "--cap=3"], "--cap is for histograms"),
+        (["--neighbours=names", "--edge-epsilon=1"], "choose histogram, class or list"),
+        (["--neighbours=class"], "give an edge epsilon for each wave"),
+        (["--neighbours=class", "--edge-epsilon=1", "--cap=3"], "cap is for histograms"),
         (["--epsilon-y=1", "--edge-epsilon=1"], "give --neighbours"),
     ],
 )

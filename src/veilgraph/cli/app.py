@@ -14,7 +14,9 @@ import typer
 
 import veilgraph
 from veilgraph.cli._common import echo, needs_extra
+from veilgraph.cli.account import account
 from veilgraph.cli.administration import audit_log, list_withdrawals, purge, role_token, withdraw_node
+from veilgraph.cli.audit import audit
 from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.collection import missing, progress
 from veilgraph.cli.data import data_app
@@ -24,9 +26,10 @@ from veilgraph.cli.model import card, predict, train
 from veilgraph.cli.neighbours import neighbours_app
 from veilgraph.cli.paper import paper_app, tune
 from veilgraph.cli.participant import fetch, ledger, randomize, submit
-from veilgraph.cli.privacy import account, audit, plan, schema_app
+from veilgraph.cli.plan import plan
 from veilgraph.cli.rights import receipt_app, withdraw
 from veilgraph.cli.run import run
+from veilgraph.cli.schema import schema_app
 from veilgraph.cli.serve import serve
 from veilgraph.errors import VeilgraphError
 

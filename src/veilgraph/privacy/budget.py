@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from veilgraph.errors import BudgetError
@@ -20,6 +21,17 @@ def check_sampled(sampled: int, num_features: int) -> int:
     if not 1 <= sampled <= num_features:
         raise BudgetError(f"sampled is {sampled} but there are {num_features} features: choose 1 to {num_features}")
     return int(sampled)
+
+
+def check_features_budget(epsilon_x: float | None, sampled: int | None) -> None:
+    """Refuse a budget of features without the number of those that are sampled, and the reverse.
+
+    >>> check_features_budget(1.0, None)
+    Traceback (most recent call last):
+    veilgraph.errors.BudgetError: epsilon_x and sampled belong together: give both, or neither to collect no features
+    """
+    if (epsilon_x is None) != (sampled is None):
+        raise BudgetError("epsilon_x and sampled belong together: give both, or neither to collect no features")
 
 
 @dataclass(frozen=True)
@@ -46,8 +58,7 @@ class PrivacyBudget:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon_y, "epsilon_y")
-        if (self.epsilon_x is None) != (self.sampled is None):
-            raise BudgetError("epsilon_x and sampled belong together: give both, or neither to collect no features")
+        check_features_budget(self.epsilon_x, self.sampled)
         if self.epsilon_x is not None:
             check_epsilon(self.epsilon_x, "epsilon_x")
         if self.sampled is not None and (self.sampled != int(self.sampled) or self.sampled < 1):
@@ -72,3 +83,63 @@ class PrivacyBudget:
         if num_features == 0:
             return cls(epsilon_y=NOT_PRIVATE)
         return cls(epsilon_x=NOT_PRIVATE, epsilon_y=NOT_PRIVATE, sampled=num_features)
+
+    @classmethod
+    def of_one_collection(
+        cls, *, totals: Sequence[float], epsilon_x: float | None, epsilon_y: float | None, sampled: int
+    ) -> PrivacyBudget | None:
+        """Return the budget of one collection, or None if totals of a privacy curve are asked for.
+
+        A label beside features has an epsilon of 1 unless it is given. Totals and a budget exclude each other.
+
+        >>> PrivacyBudget.of_one_collection(totals=(), epsilon_x=2.0, epsilon_y=None, sampled=10)
+        PrivacyBudget(epsilon_x=2.0, epsilon_y=1.0, sampled=10)
+        """
+        if epsilon_x is None and epsilon_y is None:
+            return None
+        if totals:
+            raise BudgetError("totals draw the curve, epsilon_x and epsilon_y describe one collection: give either")
+        if epsilon_x is None:
+            return cls(epsilon_y=math.nan if epsilon_y is None else epsilon_y)
+        return cls(epsilon_x, 1.0 if epsilon_y is None else epsilon_y, sampled)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaveBudget:
+    """How often everything is asked, and the budgets of one wave's report; the default asks once.
+
+    Args:
+        waves: number of waves of a series; None asks once.
+        values: number of different values of a person that are answered, for each question.
+        wave_epsilon: budget of the label in a wave's report; default: half of that of its permanent answer.
+        wave_epsilon_x: budget of a feature in a wave's report; default: half of that of its permanent answer.
+
+    >>> WaveBudget(wave_epsilon=1.0)
+    Traceback (most recent call last):
+    veilgraph.errors.BudgetError: a budget of each wave needs a number of waves: give waves
+    """
+
+    waves: int | None = None
+    values: int = 2
+    wave_epsilon: float | None = None
+    wave_epsilon_x: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.waves is None and (self.wave_epsilon is not None or self.wave_epsilon_x is not None):
+            raise BudgetError("a budget of each wave needs a number of waves: give waves")
+
+    def of_label(self, epsilon_y: float) -> float:
+        """Return the budget of the label in a wave's report.
+
+        >>> WaveBudget(waves=4).of_label(2.0), WaveBudget(waves=4, wave_epsilon=0.5).of_label(2.0)
+        (1.0, 0.5)
+        """
+        return epsilon_y / 2 if self.wave_epsilon is None else self.wave_epsilon
+
+    def of_feature(self, epsilon_x: float) -> float:
+        """Return the budget of a feature in a wave's report."""
+        return epsilon_x / 2 if self.wave_epsilon_x is None else self.wave_epsilon_x
+
+
+ONCE = WaveBudget()
+"""Everything is asked once."""

@@ -6,21 +6,25 @@ themselves keep the user-level epsilon m * epsilon_x (any two records).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from veilgraph.errors import BudgetError, nearest_names
-from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.belief_table import finest_scale
+from veilgraph.privacy.budget import ONCE, PrivacyBudget, WaveBudget
 from veilgraph.privacy.mechanisms.base import LabelMechanism, Mechanism
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
 from veilgraph.privacy.mechanisms.joint_grr import JointGRR
+from veilgraph.privacy.mechanisms.longitudinal_features import LongitudinalFeatures
+from veilgraph.privacy.mechanisms.longitudinal_grr import LongitudinalGRR
 from veilgraph.privacy.mechanisms.multi_bit import MultiBit
 from veilgraph.privacy.mechanisms.neighbourhood import NeighbourhoodMechanism
 from veilgraph.privacy.mechanisms.neighbourhood_class import NeighbourhoodClass
 from veilgraph.privacy.mechanisms.neighbourhood_histogram import NeighbourhoodHistogram
 from veilgraph.privacy.mechanisms.randomized_neighbour_list import RandomizedNeighbourList
 from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection
+from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
 
 LPGNN_BEST_EPSILON = 2.18
@@ -147,6 +151,83 @@ joint-grr-best, multi-bit, multi-bit-best, grr, subset-selection; did you mean g
             f"there is no mechanism '{name}': known are {', '.join(MECHANISMS)}{nearest_names(name, MECHANISMS)}"
         )
     return MECHANISMS[name]
+
+
+def label_mechanism(
+    num_classes: int, epsilon: float, asked: WaveBudget = ONCE
+) -> GRR | SubsetSelection | LongitudinalGRR:
+    """Return the mechanism of a label that is asked once, or in several waves.
+
+    >>> label_mechanism(3, 2.0, WaveBudget(waves=4))
+    LongitudinalGRR(domain_size=3, epsilon=2.0, wave_epsilon=1.0, waves=4, values=2, optional=False)
+    """
+    if asked.waves is None:
+        return best_label_mechanism(num_classes, epsilon)
+    return LongitudinalGRR(num_classes, epsilon, asked.of_label(epsilon), asked.waves, asked.values)
+
+
+def feature_mechanism(
+    name: str, domain_sizes: tuple[int, ...], sampled: int, epsilon: float, asked: WaveBudget = ONCE
+) -> Mechanism:
+    """Return the mechanism of features that are asked once, or in several waves."""
+    entry = find_mechanism(name)
+    if sampled < 1:  # mechanisms of a single value would not look at it
+        raise BudgetError(f"sampled is {sampled}: a person samples at least 1 feature")
+    if asked.waves is None:
+        return entry.make(domain_sizes, sampled, epsilon)
+    if entry is not grr_fs:  # the default, which nobody has to choose
+        raise BudgetError(f"the features of a series are answered by L-GRR: leave out {name}, or the waves")
+    of_wave = asked.of_feature(epsilon)
+    return LongitudinalFeatures(domain_sizes, sampled, epsilon, of_wave, asked.waves, asked.values)
+
+
+def answer_mechanism(
+    kind: str, *, num_classes: int, people: int, epsilon: float, cap: int | None = None
+) -> NeighbourhoodClass | NeighbourhoodHistogram | RandomizedNeighbourList:
+    """Return the mechanism of answers about neighbour lists.
+
+    Args:
+        kind: histogram, class or list.
+        num_classes: number of classes of the label, for histogram and class.
+        people: number of people who can be in a list.
+        epsilon: budget of an answer, under the relation of its kind.
+        cap: neighbours that count for each class at most, for histograms.
+    """
+    if kind not in ("histogram", "class", "list"):
+        raise BudgetError(f"there is no answer '{kind}' about neighbours: choose histogram, class or list")
+    if cap is not None and kind != "histogram":
+        raise BudgetError("cap is for histograms: the class protects lists of any length, randomized lists none")
+    if kind == "class":
+        return NeighbourhoodClass(num_classes, epsilon)
+    if kind == "list":
+        return RandomizedNeighbourList(people, epsilon)
+    return NeighbourhoodHistogram(num_classes, epsilon, finest_scale(num_classes), cap)
+
+
+def check_waves_of_answers(kind: str, epsilons: Sequence[float]) -> None:
+    """Refuse waves of answers about neighbour lists without a budget, and several waves of lists.
+
+    >>> check_waves_of_answers("list", [1.0, 1.0])
+    Traceback (most recent call last):
+    veilgraph.errors.BudgetError: a series asks for a randomized list in one wave: give one budget, or choose class \
+or histogram
+    """
+    if not epsilons:
+        raise BudgetError("which budget has each wave? give an edge epsilon for each wave")
+    if kind == "list" and len(epsilons) > 1:
+        raise BudgetError(
+            "a series asks for a randomized list in one wave: give one budget, or choose class or histogram"
+        )
+
+
+def describe(mechanism: Mechanism) -> str:
+    """Return the name of a campaign's mechanism in the registry; of a series what it asks, and how often."""
+    if isinstance(mechanism, LongitudinalFeatures | LongitudinalGRR):
+        asked = f" of {counted(mechanism.sampled, 'feature')}" if isinstance(mechanism, LongitudinalFeatures) else ""
+        waves = counted(mechanism.waves, "wave")
+        return f"l-grr{asked}, {waves}, values at most {mechanism.values} (a record is a history)"
+    kinds = ((GRRFS, grr_fs), (JointGRR, joint_grr), (GRR, grr), (SubsetSelection, subset_selection))
+    return next(entry.name for kind, entry in kinds if isinstance(mechanism, kind))
 
 
 FEATURE_FORMS: dict[str, type[GRRFS | JointGRR]] = {each.wire_name: each for each in (GRRFS, JointGRR)}

@@ -1,0 +1,250 @@
+"""`veilgraph audit`: a lower bound of what reports reveal, from draws of them."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+
+from veilgraph.campaign import Campaign
+from veilgraph.cli._common import show_progress
+from veilgraph.cli.account import (
+    KNOWN,
+    CampaignFile,
+    ListOptions,
+    WaveOptions,
+    check_number_of_features,
+    is_given,
+    parse_domain_sizes,
+    read_campaign,
+    refuse_unused,
+)
+from veilgraph.cli.completion import complete_mechanism
+from veilgraph.cli.options import JsonOption, takes_groups
+from veilgraph.cli.output import emit
+from veilgraph.errors import BudgetError
+from veilgraph.privacy.audit import AuditResult, statistical_audit, statistical_list_audit, statistical_turns_audit
+from veilgraph.privacy.budget import WaveBudget
+from veilgraph.privacy.epsilon import ListLoss, ListRelation, NeighbourRelation, json_epsilon, show_epsilon
+from veilgraph.privacy.mechanisms import Mechanism, NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms.registry import describe, feature_mechanism, grr_fs, label_mechanism
+from veilgraph.privacy.plain_text import counted
+
+# A record holds the neighbour list where answers about it are collected.
+_WITH_THE_SAME_LIST = f"{NeighbourRelation.USER_LEVEL.value} with the same neighbour list"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BudgetOptions:
+    """What is audited, features or label, and the number of classes."""
+
+    epsilon_x: Annotated[float | None, typer.Option(help="Budget of each sampled feature.")] = None
+    epsilon_y: Annotated[float | None, typer.Option(help="Budget of the label: audits the mechanism of labels.")] = None
+    classes: Annotated[int, typer.Option(help="Number of classes of the label.")] = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FeatureOptions:
+    """The features that are audited."""
+
+    mechanism: Annotated[str, typer.Option(help=f"Mechanism to audit: {KNOWN}.", autocompletion=complete_mechanism)] = (
+        grr_fs.name
+    )
+    features: Annotated[int, typer.Option(help="Number of features.")] = 1
+    sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 1
+    domain_size: Annotated[int, typer.Option(help="Values of each feature.")] = 2
+    domain_sizes: Annotated[str | None, typer.Option(help="Values of every feature, such as 2,3,4.")] = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of values of each feature."""
+        return parse_domain_sizes(self.domain_sizes, features=self.features, domain_size=self.domain_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _DrawOptions:
+    """How many reports are drawn, what is tested, and the seed."""
+
+    trials: Annotated[int, typer.Option(help="Number of reports to draw.")] = 1_000_000
+    claim: Annotated[float | None, typer.Option(help="Epsilon to test; default: the exact one.")] = None
+    seed: Annotated[int | None, typer.Option(help="Seed of the reports; default: a fresh one, which is printed.")] = (
+        None
+    )
+
+
+@takes_groups
+def audit(
+    context: typer.Context,
+    budget: _BudgetOptions,
+    series: WaveOptions,
+    lists: ListOptions,
+    features: _FeatureOptions,
+    draws: _DrawOptions,
+    campaign: CampaignFile = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw reports of two worst-case records, or neighbour lists, and bound epsilon from below, at 99% confidence."""
+    drawn = _Draws(draws.trials, secrets.randbits(32) if draws.seed is None else draws.seed, draws.claim)
+    if campaign is not None:
+        read = read_campaign(context, campaign, "trials", "seed", "as_json")
+        audited = Audit(tuple(_campaign_figures(read, drawn)), drawn.seed, campaign=read.id)
+    else:
+        asks_one = (budget.epsilon_x is None) != (budget.epsilon_y is None)
+        if not asks_one and (lists.neighbours is None or budget.epsilon_x is not None):
+            raise BudgetError(
+                "one mechanism is audited at a time, and neighbour lists beside it: give --epsilon-x for features or "
+                "--epsilon-y for labels, --neighbours with --edge-epsilon for neighbour lists, or a campaign"
+            )
+        refuse_unused(context)
+        if is_given(context, "features"):
+            check_number_of_features(features.features, features.sizes)
+        audited = Audit(tuple(_figures(budget, series.budget, lists, features, drawn)), drawn.seed)
+    emit(audited, as_json=as_json)
+
+
+class _Draws(NamedTuple):
+    """How many reports are drawn, with which seed, and the epsilon that is tested instead of the exact one."""
+
+    trials: int
+    seed: int
+    claim: float | None
+
+
+class _Figure(NamedTuple):
+    """An audited figure: the name of its mechanism, the pairs that its epsilon protects, and the result."""
+
+    name: str
+    pairs: str
+    result: AuditResult
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The figure as JSON-ready values."""
+        stated = {"claim": json_epsilon(self.result.claim), "mechanism": self.name}
+        return {**asdict(self.result), **stated, "relation": f"{self.result.relation.title}: {self.pairs}"}
+
+    def in_words(self, seed: int) -> list[str]:
+        """Say what was drawn, what was claimed, and whether it is refuted."""
+        result = self.result
+        return [
+            f"{self.name}, {result.relation.title} ({self.pairs}), {result.trials:,} reports, seed {seed}",
+            f"claimed epsilon      {show_epsilon(result.claim)}",
+            f"measured at least    {math.floor(result.lower_bound * 1e4) / 1e4:.4f} at {result.confidence:.0%} "
+            "confidence",
+            "REFUTED: the claim is too low." if result.refuted else "Not refuted.",
+        ]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found.
+
+    Attributes:
+        figures: each figure that was audited.
+        seed: seed of the reports.
+        campaign: id of the campaign whose mechanisms they are; None for mechanisms of options.
+    """
+
+    figures: tuple[_Figure, ...]
+    seed: int
+    campaign: str | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The audits as JSON-ready values; one audit of options stands alone."""
+        documents = [figure.document | {"seed": self.seed} for figure in self.figures]
+        if self.campaign is not None:
+            return {"campaign": self.campaign, "audits": documents}
+        return documents[0] if len(documents) == 1 else {"audits": documents}
+
+    @property
+    def sentences(self) -> list[str]:
+        """The audits in words."""
+        return [line for figure in self.figures for line in figure.in_words(self.seed)]
+
+
+def _figures(
+    budget: _BudgetOptions, asked: WaveBudget, lists: ListOptions, features: _FeatureOptions, draws: _Draws
+) -> Iterator[_Figure]:
+    """Audit the mechanisms that options describe."""
+    waves = lists.mechanisms(budget.classes)
+    if draws.claim is not None and waves and (budget.epsilon_x is not None or budget.epsilon_y is not None):
+        raise BudgetError("--claim is about one mechanism: leave out --neighbours, or --epsilon-x and --epsilon-y")
+    if budget.epsilon_x is not None:
+        audited = feature_mechanism(features.mechanism, features.sizes, features.sampled, budget.epsilon_x, asked)
+        name = features.mechanism if asked.waves is None else describe(audited)
+        yield _record_figure(name, audited, draws, beside_lists=bool(waves))
+    if budget.epsilon_y is not None:
+        label = label_mechanism(budget.classes, budget.epsilon_y, asked)
+        yield _record_figure(describe(label), label, draws, beside_lists=bool(waves))
+    if lists.neighbours is not None:
+        yield from _list_figures(lists.neighbours, waves, draws)
+
+
+def _campaign_figures(asked: Campaign, draws: _Draws) -> Iterator[_Figure]:
+    """Audit the mechanisms of a campaign; of a wave about neighbours, those of its series so far."""
+    series = asked.neighbours
+    label = asked.label_mechanism if series is None else series.label
+    for part in (asked.feature_mechanism, label):
+        if part is not None:
+            yield _record_figure(describe(part), part, draws, beside_lists=series is not None)
+    if series is not None:
+        yield from _list_figures("neighbour lists", series.answers, draws, turns=series.turns)
+
+
+def _record_figure(name: str, audited: Mechanism, draws: _Draws, *, beside_lists: bool) -> _Figure:
+    """Audit the features or the label; beside neighbour lists, a record holds the list as well."""
+    trials, seed, claim = draws
+    pairs = _WITH_THE_SAME_LIST if beside_lists else NeighbourRelation.USER_LEVEL.value
+    with _show_reports_drawn(trials) as progress:
+        rng = np.random.default_rng(seed)
+        result = statistical_audit(audited, trials=trials, rng=rng, claim=claim, progress=progress)
+    return _Figure(name, pairs, result)
+
+
+@contextmanager
+def _show_reports_drawn(total: int) -> Iterator[Callable[[int], None]]:
+    with show_progress("audit") as update:
+        drawn = 0
+
+        def progress(count: int) -> None:
+            nonlocal drawn
+            drawn += count
+            update("reports drawn", drawn, total)
+
+        yield progress
+
+
+def _list_figures(
+    title: str, waves: Sequence[NeighbourhoodMechanism], draws: _Draws, *, turns: int | None = None
+) -> Iterator[_Figure]:
+    """Audit what one person answers, under each relation that is protected; a claim is about one entry.
+
+    Without turns this is all waves jointly. In turns it is each wave alone, against the claim of the series.
+    """
+    trials, seed, claim = draws
+    losses = [wave.list_loss for wave in waves]
+    stated = ListLoss.sum_of(losses) if turns is None else ListLoss.largest_of(losses)
+    protected = [each for each in ListRelation if math.isfinite(stated.under(each))] if claim is None else []
+    relations = protected or [ListRelation.ONE_ENTRY]
+    drawn_alone = 1 if turns is None else len(set(waves))
+    together = " together" if len(waves) > 1 else ""
+    with _show_reports_drawn(trials * len(relations) * drawn_alone) as progress:
+        for relation in relations:
+            rng = np.random.default_rng(seed)
+            if turns is None:
+                result = statistical_list_audit(waves, relation, trials=trials, rng=rng, claim=claim, progress=progress)
+                yield _Figure(f"{title}, {counted(len(waves), 'wave')}{together}", relation.value, result)
+                continue
+            found = statistical_turns_audit(waves, relation, trials=trials, rng=rng, claim=claim, progress=progress)
+            for numbers, result in found.items():
+                listed = ", ".join(map(str, numbers))
+                asked = f"wave {listed}" if len(numbers) == 1 else f"any of the waves {listed}"
+                name = f"{title}, {asked} (in turns: each person answers one of {turns} waves)"
+                yield _Figure(name, relation.value, result)

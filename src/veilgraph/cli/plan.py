@@ -1,0 +1,203 @@
+"""`veilgraph plan`: how to divide a total epsilon, from public information alone."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from veilgraph.atomic_files import write_atomically
+from veilgraph.campaign.acceptance import acceptance_in_words
+from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.cli.options import JsonOption, takes_groups
+from veilgraph.cli.output import Sentence, emit
+from veilgraph.errors import RunError
+from veilgraph.graph import Graph
+from veilgraph.privacy.epsilon import NeighbourRelation, show_epsilon, state_epsilon
+from veilgraph.privacy.mechanisms.registry import best_label_mechanism, describe
+from veilgraph.privacy.schema import FeatureSchema
+
+if TYPE_CHECKING:
+    from veilgraph.experiments.budget_planner import Candidate, Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PublicOptions:
+    """What is public: schema, graph and the name of the label."""
+
+    schema: Annotated[Path, typer.Option(help="Schema of features and classes, .toml.")]
+    graph: Annotated[Path, typer.Option(help="Public graph: edge table, .csv or .parquet.")]
+    nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', if some have no edge.")] = None
+    label: Annotated[str, typer.Option(help="Name of the label.")] = "label"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BeliefOptions:
+    """What is believed about the people."""
+
+    label_share: Annotated[float, typer.Option(help="Share of people who will report a label.")] = 0.75
+    homophily: Annotated[
+        list[float] | None, typer.Option(help="Share of edges within a class, if you know it; twice for a range.")
+    ] = None
+    feature_signal: Annotated[
+        list[float] | None,
+        typer.Option(help="Dependence of features on the class, 0 to 1; twice for a range. Default 0 to 0.3."),
+    ] = None
+
+
+@takes_groups
+def plan(
+    epsilon: Annotated[float, typer.Option(help="Total user-level epsilon of a report, any two records.")],
+    public: _PublicOptions,
+    believed: _BeliefOptions,
+    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="The plan to write, .json, for 'campaign new --plan'.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Recommend how to spend a total epsilon, and say which accuracy to expect, from public information alone."""
+    with needs_extra("lab"):
+        from veilgraph.experiments.budget_planner import FEATURE_SIGNALS, plan_collection
+    from veilgraph.campaign.plan import CampaignPlan
+
+    if out is not None and out.exists():
+        raise RunError(f"{out} exists: choose another --out")
+    schema, graph = FeatureSchema.load(public.schema), Graph.from_files(public.graph, nodes=public.nodes)
+    if out is not None:  # a mistake in a text is said before the simulations
+        first = best_label_mechanism(schema.num_classes, epsilon)
+        CampaignPlan.new(schema=schema, graph=graph, label=public.label, label_mechanism=first)
+    homophily, signal = believed.homophily, believed.feature_signal
+    with show_progress("plan") as progress:
+        found = plan_collection(
+            graph,
+            schema,
+            total_epsilon=epsilon,
+            label_share=believed.label_share,
+            homophily=(min(homophily), max(homophily)) if homophily else None,
+            feature_signal=(min(signal), max(signal)) if signal else FEATURE_SIGNALS,
+            seed=seed,
+            progress=progress,
+        )
+    best = found.recommended
+    if out is not None:
+        made = CampaignPlan.new(
+            schema=schema, graph=graph, label=public.label, feature_mechanism=best.features, label_mechanism=best.label
+        )
+        write_atomically(out, made.to_json() + "\n")
+    emit(Recommendation(found, homophily_known=bool(homophily), out=out), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A plan, and the command that begins its campaign.
+
+    Attributes:
+        plan: the plan.
+        homophily_known: whether the homophily was given.
+        out: the file of the plan; None if it is not written.
+    """
+
+    plan: Plan
+    homophily_known: bool
+    out: Path | None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The plan as JSON-ready values, its file and the next command."""
+        return _plan_document(self.plan) | {"out": str(self.out) if self.out else None, "next": self._next_command}
+
+    @property
+    def sentences(self) -> list[Sentence]:
+        """The plan in words, a table of its alternatives, and the next command."""
+        said = f"The plan is in {self.out}. Next:" if self.out else "Next, after the same command with --out plan.json:"
+        return [
+            *_accuracy_in_words(self.plan, homophily_known=self.homophily_known),
+            _alternatives(self.plan),
+            "Every epsilon is at user level: any two records.",
+            "Assumed:",
+            *(f"- {assumption}" for assumption in self.plan.assumptions),
+            "",
+            said,
+            f"  {self._next_command}",
+        ]
+
+    @property
+    def _next_command(self) -> str:
+        return (
+            f'veilgraph campaign new --plan {shlex.quote(str(self.out or "plan.json"))} --purpose "..." '
+            '--contact "..." --closes 2030-12-31 --out campaign.json'
+        )
+
+
+def _design(candidate: Candidate) -> dict[str, Any]:
+    features, label, spent = candidate.features, candidate.label, candidate.guarantee.as_dict()
+    return {
+        "title": candidate.title,
+        "features": None
+        if features is None
+        else {
+            "mechanism": describe(features),
+            "epsilon_x": features.epsilon,
+            "sampled": features.sampled,
+        },
+        "label": {
+            "mechanism": describe(label),
+            "epsilon_y": label.epsilon,
+            "size": label.set_size,
+        },
+        NeighbourRelation.USER_LEVEL.key: spent[NeighbourRelation.USER_LEVEL.key],
+    }
+
+
+def _plan_document(found: Plan) -> dict[str, Any]:
+    low, high = found.expected_accuracy
+    alternatives = []
+    for each in found.candidates:
+        lost, error = each.loss_to(found.recommended)
+        costs = {"accuracy_lost": lost, "standard_error": error, "accuracies": each.accuracies}
+        alternatives.append(_design(each) | {"recommended": each is found.recommended} | costs)
+    return {
+        "recommended": _design(found.recommended),
+        "expected_accuracy": {"low": low, "high": high, "probability": 0.9},
+        "candidates": alternatives,
+        "scenarios": [asdict(scenario) for scenario in found.scenarios],
+        "assumptions": found.assumptions,
+    }
+
+
+def _accuracy_in_words(found: Plan, *, homophily_known: bool) -> list[str]:
+    """Say what is recommended, which accuracy to expect, and on what it depends."""
+    best, (low, high) = found.recommended, found.expected_accuracy
+    lines = [
+        f"Recommended: {best.title}.",
+        *best.guarantee.in_words(theorem_1=False),
+        acceptance_in_words(best.guarantee),
+        "",
+        f"Expected accuracy of predictions: {low:.0%} to {high:.0%} (90% interval over the draws of labels).",
+    ]
+    if not homophily_known:
+        lines.append("It is wide because the graph does not tell the homophily, the share of edges within a class:")
+    for homophily, accuracy in found.accuracy_by_homophily:
+        lines.append("  draws of homophily {:.0%} to {:.0%}: accuracy {:.0%} to {:.0%}".format(*homophily, *accuracy))
+    if not homophily_known:
+        lines.append("If you know it from elsewhere, say so: --homophily 0.8, or twice for a range.")
+    return lines
+
+
+def _alternatives(found: Plan) -> Table:
+    """Return what each alternative costs."""
+    table = Table(title="\nWhat each alternative costs, on average over simulations", title_justify="left")
+    table.add_column("design")
+    for name in ("label", "features", "total"):
+        table.add_column(f"epsilon\n{name}", justify="right")
+    table.add_column("accuracy\nlost, points", justify="right")
+    for each in found.candidates:
+        spent = each.guarantee
+        epsilons = (spent.label_user_level, spent.features_user_level, spent.total_user_level)
+        lost, error = each.loss_to(found.recommended)
+        cost = "recommended" if each is found.recommended else f"{100 * lost:.1f} ± {100 * error:.1f}"
+        table.add_row(each.title, *(show_epsilon(state_epsilon(epsilon)) for epsilon in epsilons), cost)
+    return table

@@ -1,0 +1,91 @@
+"""Groups of options: a command takes frozen objects, and people type single options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from veilgraph.cli.options import takes_groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """Two options."""
+
+    width: Annotated[int, typer.Option(help="How wide.")]
+    height: Annotated[int, typer.Option(help="How high.")] = 2
+
+
+def complete(incomplete: str) -> list[str]:
+    return [name for name in ("red", "green") if name.startswith(incomplete)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paint:
+    """An option that a shell completes, and one that may be repeated."""
+
+    color: Annotated[str, typer.Option(help="Which colour.", autocompletion=complete)] = "red"
+    layer: Annotated[list[str] | None, typer.Option(help="Layers.")] = None
+
+
+@takes_groups
+def grouped(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Who.")],
+    size: Size,
+    paint: Paint,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Paint a wall."""
+    typer.echo((name, size, paint, as_json, context.get_parameter_source("height") is not None))
+
+
+def single(
+    name: Annotated[str, typer.Argument(help="Who.")],
+    width: Annotated[int, typer.Option(help="How wide.")],
+    height: Annotated[int, typer.Option(help="How high.")] = 2,
+    color: Annotated[str, typer.Option(help="Which colour.", autocompletion=complete)] = "red",
+    layer: Annotated[list[str] | None, typer.Option(help="Layers.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Paint a wall."""
+
+
+def application(command: object) -> typer.Typer:
+    made = typer.Typer(rich_markup_mode=None)
+    made.command("paint")(command)  # type: ignore[type-var]
+    return made
+
+
+def said(command: object, *words: str) -> str:
+    return CliRunner().invoke(application(command), list(words)).output
+
+
+def test_a_command_gets_its_groups_with_what_was_typed_and_with_defaults() -> None:
+    expected = ("Ada", Size(width=3), Paint(color="green", layer=["a", "b"]), True, True)
+    typed = ["Ada", "--width=3", "--color=green", "--layer=a", "--layer=b", "--json"]
+    assert said(grouped, *typed) == f"{expected}\n"
+    assert f"{Size(width=3, height=4)}" in said(grouped, "Ada", "--width=3", "--height=4")
+
+
+@pytest.mark.parametrize("words", [["--help"], [], ["Ada"], ["Ada", "--width=x"], ["Ada", "--width=1", "--hight=2"]])
+def test_help_and_messages_are_those_of_single_options(words: list[str]) -> None:
+    assert said(grouped, *words) == said(single, *words)
+
+
+def test_an_option_of_a_group_is_completed() -> None:
+    environment = {"_PAINT_COMPLETE": "complete_bash", "COMP_WORDS": "paint Ada --color g", "COMP_CWORD": "3"}
+    outcome = CliRunner().invoke(application(grouped), [], prog_name="paint", env=environment)
+    assert outcome.output.split() == ["green"]
+
+
+def test_two_groups_cannot_have_one_option() -> None:
+    def twice(size: Size, other: Size) -> None:
+        """Take the same options twice."""
+
+    with pytest.raises(ValueError, match="duplicate parameter name: 'width'"):
+        takes_groups(twice)
