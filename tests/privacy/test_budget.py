@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.budget import PrivacyBudget, check_sampled
+from veilgraph.privacy.budget import ONCE, PrivacyBudget, WaveBudget, check_features_budget, check_sampled
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -0.1, -math.inf, math.nan])
@@ -44,3 +45,38 @@ def test_half_a_budget_is_refused() -> None:
 def test_the_budget_without_privacy_samples_everything_at_infinity() -> None:
     assert PrivacyBudget.not_private(7) == PrivacyBudget(epsilon_x=math.inf, epsilon_y=math.inf, sampled=7)
     assert PrivacyBudget.not_private(0) == PrivacyBudget(epsilon_y=math.inf)
+
+
+@pytest.mark.parametrize(
+    ("epsilon_x", "sampled", "goes"), [(None, None, True), (1.0, 2, True), (1.0, None, False), (None, 2, False)]
+)
+def test_a_budget_of_features_and_their_number_are_given_together(
+    epsilon_x: float | None, sampled: int | None, goes: bool
+) -> None:
+    if goes:
+        check_features_budget(epsilon_x, sampled)
+        return
+    with pytest.raises(BudgetError, match="epsilon_x and sampled belong together"):
+        check_features_budget(epsilon_x, sampled)
+
+
+def test_a_collection_has_one_budget_or_a_curve_has_totals() -> None:
+    of = partial(PrivacyBudget.of_one_collection, sampled=4)
+    assert of(totals=(1.0, 2.0), epsilon_x=None, epsilon_y=None) is None
+    assert of(totals=(), epsilon_x=None, epsilon_y=2.0) == PrivacyBudget(epsilon_y=2.0)
+    assert of(totals=(), epsilon_x=0.5, epsilon_y=2.0) == PrivacyBudget(0.5, 2.0, 4)
+    assert of(totals=(), epsilon_x=0.5, epsilon_y=None) == PrivacyBudget(0.5, 1.0, 4)
+    for epsilon_x, epsilon_y in ((1.0, None), (None, 1.0)):
+        with pytest.raises(BudgetError, match="give either"):
+            of(totals=(1.0,), epsilon_x=epsilon_x, epsilon_y=epsilon_y)
+    with pytest.raises(BudgetError, match="epsilon_y is 0"):
+        of(totals=(), epsilon_x=None, epsilon_y=0.0)
+
+
+def test_a_wave_spends_half_of_a_permanent_answer_unless_it_is_said() -> None:
+    assert (ONCE.waves, WaveBudget(waves=3).of_label(2.0), WaveBudget(waves=3).of_feature(3.0)) == (None, 1.0, 1.5)
+    said = WaveBudget(waves=3, wave_epsilon=0.25, wave_epsilon_x=0.75)
+    assert (said.of_label(2.0), said.of_feature(3.0)) == (0.25, 0.75)
+    for label, feature in ((1.0, None), (None, 1.0)):
+        with pytest.raises(BudgetError, match="needs a number of waves"):
+            WaveBudget(wave_epsilon=label, wave_epsilon_x=feature)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import MultiBit
-from veilgraph.privacy.mechanisms.registry import MECHANISMS, MechanismEntry, find_mechanism, multi_bit, multi_bit_best
+from veilgraph.privacy.budget import PrivacyBudget, WaveBudget
+from veilgraph.privacy.mechanisms import (
+    LongitudinalFeatures,
+    LongitudinalGRR,
+    MultiBit,
+    NeighbourhoodClass,
+    NeighbourhoodHistogram,
+    RandomizedNeighbourList,
+)
+from veilgraph.privacy.mechanisms.registry import (
+    MECHANISMS,
+    MechanismEntry,
+    answer_mechanism,
+    best_label_mechanism,
+    check_waves_of_answers,
+    describe,
+    feature_mechanism,
+    find_mechanism,
+    label_mechanism,
+    multi_bit,
+    multi_bit_best,
+)
 from veilgraph.privacy.schema import FeatureSchema
 
 
@@ -48,7 +69,7 @@ def test_a_feature_mechanism_needs_features_and_their_budget() -> None:
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_is_documented(name: str) -> None:
     page = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
-    assert f"`{name}`" in page.read_text(encoding="utf-8")
+    assert re.search(rf"(?<![\w-]){name}(?![\w-])", page.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", ["grr", "subset-selection"])
@@ -81,3 +102,46 @@ def test_2_18_is_where_the_signal_to_noise_ratio_is_greatest() -> None:
 def test_multi_bit_keeps_m_and_epsilon_x_and_takes_codes_as_numbers() -> None:
     schema = FeatureSchema.binary(4, classes=["a", "b"])
     assert multi_bit(schema, PrivacyBudget(0.5, 1.0, 3)) == MultiBit((0.0,) * 4, (1.0,) * 4, sampled=3, epsilon=0.5)
+
+
+def test_waves_make_features_and_label_longitudinal() -> None:
+    monthly = WaveBudget(waves=12, values=3, wave_epsilon=0.5)
+    assert label_mechanism(4, 2.0) == best_label_mechanism(4, 2.0)
+    assert label_mechanism(4, 2.0, monthly) == LongitudinalGRR(4, 2.0, 0.5, 12, 3)
+    assert feature_mechanism("joint-grr", (2, 3), 1, 1.0) == find_mechanism("joint-grr").make((2, 3), 1, 1.0)
+    assert feature_mechanism("grr-fs", (2, 3), 1, 1.0, monthly) == LongitudinalFeatures((2, 3), 1, 1.0, 0.5, 12, 3)
+    with pytest.raises(BudgetError, match="answered by L-GRR: leave out joint-grr"):
+        feature_mechanism("joint-grr", (2, 3), 1, 1.0, monthly)
+    with pytest.raises(BudgetError, match="sampled is 0"):
+        feature_mechanism("grr", (2,), 0, 1.0)
+
+
+def test_answers_about_neighbours_are_found_by_name_and_a_cap_is_for_histograms() -> None:
+    of = partial(answer_mechanism, num_classes=3, people=50, epsilon=1.0)
+    kinds = {"class": NeighbourhoodClass, "histogram": NeighbourhoodHistogram, "list": RandomizedNeighbourList}
+    for name, kind in kinds.items():
+        assert isinstance(of(name), kind)
+    assert getattr(of("histogram", cap=2), "cap", None) == 2
+    for name in ("class", "list"):
+        with pytest.raises(BudgetError, match="cap is for histograms"):
+            of(name, cap=2)
+    with pytest.raises(BudgetError, match="no answer 'lists' about neighbours: choose histogram, class or list"):
+        of("lists")
+
+
+def test_a_randomized_list_is_asked_for_in_one_wave() -> None:
+    for kind, epsilons in (("list", [1.0]), ("class", [1.0, 2.0])):
+        check_waves_of_answers(kind, epsilons)
+    with pytest.raises(BudgetError, match="in one wave"):
+        check_waves_of_answers("list", [1.0, 2.0])
+    with pytest.raises(BudgetError, match="an edge epsilon for each wave"):
+        check_waves_of_answers("class", [])
+
+
+def test_a_mechanism_is_described_by_its_registered_name_and_a_series_by_its_waves() -> None:
+    for name in ("grr-fs", "joint-grr"):
+        assert describe(find_mechanism(name).make((2, 3), 1, 1.0)) == name
+    assert describe(label_mechanism(2, 1.0)) == "grr"
+    assert describe(label_mechanism(18, 1.0)) == "subset-selection"
+    series = feature_mechanism("grr-fs", (2, 3), 1, 1.0, WaveBudget(waves=2))
+    assert describe(series) == "l-grr of 1 feature, 2 waves, values at most 2 (a record is a history)"
