@@ -23,7 +23,7 @@ from veilgraph.campaign import Campaign, new_key, token_for
 from veilgraph.client import answer, answer_neighbours, fetch, send
 from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.datasets import csbm
-from veilgraph.deploy import TrainingOptions, open_source, predict_nodes, train
+from veilgraph.deploy import open_source, predict_nodes, train
 from veilgraph.deploy.publish_wave import publish_wave
 from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodHistogram
@@ -90,8 +90,7 @@ def main() -> None:
             collect(folder, url, campaign, phone)
         process.terminate()
         process.wait()
-        source = open_source(folder / "label.json", people, store=store, tables=tables)
-        model = train(source, TrainingOptions(device="cpu"), out=folder / "model")
+        model = train(open_source(folder / "label.json", people, store=store, tables=tables), out=folder / "model")
         right = predict_nodes(model, people).probabilities.argmax(axis=1) == private.labels
     print(f"{right[::4].mean():.1%} right on those who sent no label, one draw; guessing gives about 25 %")
     print(*first.guarantee.in_words()[:1], *campaign.guarantee_in_words, sep="\n")
