@@ -13,10 +13,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
-from veilgraph.privacy.mechanisms.wire import check_features, code_schema
+from veilgraph.privacy.mechanisms.report_forms import check_features, code_schema
 
 NOT_ASKED = -1
 """Code in a report of a feature that was not sampled."""
+
+
+class AllAnswers:
+    """What reports share that hold a code for each of d features."""
+
+    domain_sizes: tuple[int, ...]
+
+    @property
+    def num_features(self) -> int:
+        """Number of features, d."""
+        return len(self.domain_sizes)
+
+    @property
+    def answering_rate(self) -> Fraction:
+        """1: every feature has an answer, since unsampled ones are answered by uniform values."""
+        return Fraction(1)
+
+    @property
+    def num_answered(self) -> int:
+        """Number of features that a report answers, d."""
+        return self.num_features
+
+    @property
+    def code_type(self) -> type[np.uint8] | type[np.uint16]:
+        """Type of the codes in reports: a byte unless a domain is too large for it."""
+        return np.uint8 if max(self.domain_sizes) <= 2**8 else np.uint16
+
+    @property
+    def report_schema(self) -> dict[str, Any]:
+        """JSON schema of a report: a code for each feature."""
+        codes = [code_schema(size) for size in self.domain_sizes]
+        return {"type": "array", "prefixItems": codes, "minItems": len(codes), "maxItems": len(codes)}
+
+    @property
+    def longest_report(self) -> list[int]:
+        """JSON values that no report is longer than."""
+        return [size - 1 for size in self.domain_sizes]
+
+    def check_report(self, value: object, names: Sequence[str]) -> tuple[int | None, ...]:
+        """Return JSON values as a report; refuse everything that is not a code of each feature."""
+        return check_features(value, self.domain_sizes, self.num_features, names)
 
 
 @dataclass(frozen=True)

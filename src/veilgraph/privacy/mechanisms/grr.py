@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -12,18 +12,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import DomainError
 from veilgraph.privacy.epsilon import PrivacyLoss
 from veilgraph.privacy.mechanisms.base import Record, Report, check_codes
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
-from veilgraph.privacy.mechanisms.wire import chance_text, check_code, check_integers, code_schema, read_parts
+from veilgraph.privacy.mechanisms.report_forms import CodeReports
+from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, read_parts
 from veilgraph.privacy.strict_json import number_text
 
 
 @dataclass(frozen=True)
-class GRR:
+class GRR(CodeReports):
     r"""Report the true value with probability p, each other value with probability q.
 
     .. math:: p = e^\epsilon / (e^\epsilon + k - 1), \qquad q = 1 / (e^\epsilon + k - 1)
@@ -74,11 +74,6 @@ class GRR:
         )
 
     @property
-    def set_size(self) -> int:
-        """1: a report names one value."""
-        return 1
-
-    @property
     def likelihood(self) -> SymmetricChannel:
         """Probability of a report given the value that it names (keep) or another one (other): the channel."""
         return self.channel
@@ -92,22 +87,6 @@ class GRR:
         hits: NDArray[np.bool_] = np.asarray(reports)[:, None] == np.arange(self.domain_size)
         return hits
 
-    def blank(self, count: int) -> NDArray[Any]:
-        """Return an array of codes for `count` reports."""
-        return np.zeros(count, dtype=np.int64)
-
-    def check_reports(self, reports: NDArray[Any]) -> None:
-        """Refuse reports that are not codes of the domain.
-
-        >>> GRR(3, 1.0).check_reports(np.array([2, 3]))
-        Traceback (most recent call last):
-        veilgraph.errors.DomainError: a reported label is outside 0..2
-        """
-        if reports.ndim != 1 or not np.issubdtype(reports.dtype, np.integer):
-            raise DomainError(f"label reports have shape {reports.shape} and type {reports.dtype}: expected codes")
-        if ((reports < 0) | (reports >= self.domain_size)).any():
-            raise DomainError(f"a reported label is outside 0..{self.domain_size - 1}")
-
     @property
     def document(self) -> dict[str, Any]:
         """Part of the campaign document."""
@@ -120,28 +99,6 @@ class GRR:
         mechanism = cls(domain_size, epsilon)
         check_integers(mechanism, parts, where)
         return mechanism
-
-    @property
-    def report_schema(self) -> dict[str, Any]:
-        """JSON schema of a report: a code."""
-        return code_schema(self.domain_size)
-
-    @property
-    def longest_report(self) -> int:
-        """JSON values that no report is longer than."""
-        return self.domain_size - 1
-
-    def check_report(self, value: object, where: str) -> int:
-        """Return JSON values as a report; refuse everything that is not a code."""
-        return check_code(value, self.domain_size, where)
-
-    def encode(self, reports: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-        """Return codes as an array, [reports]."""
-        return np.asarray(reports, dtype=np.int64)
-
-    def decode(self, rows: NDArray[Any]) -> list[int]:
-        """Return the codes of an array, [reports]: the inverse of `encode`."""
-        return list(rows.tolist())
 
     def method_in_words(self, question: str) -> str:
         """Say to people how a device randomizes the answer to a question.

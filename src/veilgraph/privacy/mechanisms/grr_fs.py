@@ -18,14 +18,12 @@ from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import NOT_PRIVATE, PrivacyLoss
 from veilgraph.privacy.mechanisms.base import Record, Report, check_table
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
-from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets, mean_over_subsets, split_means
+from veilgraph.privacy.mechanisms.feature_sampling import AllAnswers, draw_subsets, mean_over_subsets, split_means
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import joint_epsilon, log_ratio
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
 from veilgraph.privacy.mechanisms.wire import (
-    check_features,
     check_integers,
-    code_schema,
     read_parts,
     sampled_in_words,
 )
@@ -34,7 +32,7 @@ from veilgraph.progress import tracked
 
 
 @dataclass(frozen=True)
-class GRRFS:
+class GRRFS(AllAnswers):
     r"""Randomize m of d features by GRR, report uniform values for the others (Section IV-A of the paper).
 
     The exact epsilon for *any two records* is m * epsilon: sampling features of one record does not amplify its
@@ -79,19 +77,9 @@ class GRRFS:
         object.__setattr__(self, "responses", tuple(by_size[size] for size in sizes))
 
     @property
-    def num_features(self) -> int:
-        """Number of features, d."""
-        return len(self.domain_sizes)
-
-    @property
     def sampling_rate(self) -> Fraction:
         """Probability m / d that a given feature is sampled."""
         return Fraction(self.sampled, self.num_features)
-
-    @property
-    def answering_rate(self) -> Fraction:
-        """1: every feature has an answer, since unsampled ones are answered by uniform values."""
-        return Fraction(1)
 
     @property
     def privacy_loss(self) -> PrivacyLoss:
@@ -126,16 +114,6 @@ class GRRFS:
         return self.responses[feature].channel.diluted(self.sampling_rate)
 
     @property
-    def num_answered(self) -> int:
-        """Number of features that a report answers, d."""
-        return self.num_features
-
-    @property
-    def code_type(self) -> type[np.uint8] | type[np.uint16]:
-        """Type of the codes in reports: a byte unless a domain is too large for it."""
-        return np.uint8 if max(self.domain_sizes) <= 2**8 else np.uint16
-
-    @property
     def document(self) -> dict[str, Any]:
         """Part of the campaign document: a table for each feature."""
         return {
@@ -152,21 +130,6 @@ class GRRFS:
         mechanism = cls(domain_sizes, expect_whole(parts["sampled"], f"{where}.sampled", 1, len(domain_sizes)), epsilon)
         check_integers(mechanism, parts, where)
         return mechanism
-
-    @property
-    def report_schema(self) -> dict[str, Any]:
-        """JSON schema of a report: a code for each feature."""
-        codes = [code_schema(size) for size in self.domain_sizes]
-        return {"type": "array", "prefixItems": codes, "minItems": len(codes), "maxItems": len(codes)}
-
-    @property
-    def longest_report(self) -> list[int]:
-        """JSON values that no report is longer than."""
-        return [size - 1 for size in self.domain_sizes]
-
-    def check_report(self, value: object, names: Sequence[str]) -> tuple[int | None, ...]:
-        """Return JSON values as a report; refuse everything that is not a code of each feature."""
-        return check_features(value, self.domain_sizes, self.num_features, names)
 
     def picked_channel(self, feature: int) -> SymmetricChannel:
         """Return the channel of a sampled feature: GRR."""

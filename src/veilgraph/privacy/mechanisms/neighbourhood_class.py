@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -14,13 +14,14 @@ from veilgraph.privacy.epsilon import ListLoss, ListRelation
 from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.neighbourhood import ADDED_IN_WORDS, Sums, check_classes, check_sums
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
-from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection
+from veilgraph.privacy.mechanisms.report_forms import SetReports
+from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection, SubsetTable
 from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, read_parts
 from veilgraph.privacy.strict_json import expect_whole, number_text
 
 
 @dataclass(frozen=True)
-class NeighbourhoodClass:
+class NeighbourhoodClass(SetReports):
     r"""Report the class whose published beliefs add up to most over the neighbours, by subset selection.
 
     .. math:: \hat c = \arg\max_c \sum_{j \in N} b_j(c), \qquad r = \mathrm{SS}_\epsilon(\hat c)
@@ -50,10 +51,14 @@ class NeighbourhoodClass:
     epsilon: float
     size: int | None = None
     sets: SubsetSelection = field(init=False, repr=False, compare=False)
+    domain_size: int = field(init=False, repr=False, compare=False)
+    table: SubsetTable = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         sets = SubsetSelection(self.num_classes, self.epsilon, self.size)
         object.__setattr__(self, "sets", sets)
+        object.__setattr__(self, "domain_size", sets.domain_size)
+        object.__setattr__(self, "table", sets.table)
         object.__setattr__(self, "size", sets.set_size)
 
     @property
@@ -99,22 +104,10 @@ class NeighbourhoodClass:
         rest = (0,) * (self.num_classes - 2)
         return ((2, 1, *rest), (2, 4, *rest)) if relation is ListRelation.ONE_ENTRY else ((3, 0, *rest), (0, 3, *rest))
 
-    def blank(self, count: int) -> NDArray[Any]:
-        """Return an array for `count` answers that name no class yet."""
-        return self.sets.blank(count)
-
-    def encode(self, reports: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-        """Return sets that are given as codes of classes as bit masks, [answers, words]."""
-        return self.sets.encode(reports)
-
-    def decode(self, rows: NDArray[Any]) -> list[tuple[int, ...]]:
-        """Return the codes of the classes that each answer names: the inverse of `encode`."""
-        return self.sets.decode(rows)
-
     @property
     def document(self) -> dict[str, Any]:
         """Part of the campaign document."""
-        table = {"size": self.sets.set_size, "table": self.sets.table.document}
+        table = {"size": self.set_size, "table": self.table.document}
         return {"mechanism": self.wire_name, "epsilon": number_text(self.epsilon), **table}
 
     @classmethod
@@ -128,20 +121,6 @@ class NeighbourhoodClass:
     def check_asked(self, *, classes: int, people: int) -> None:
         """Refuse a campaign with another number of classes."""
         check_classes(self.num_classes, classes)
-
-    @property
-    def report_schema(self) -> dict[str, Any]:
-        """JSON schema of an answer: a set of codes."""
-        return self.sets.report_schema
-
-    @property
-    def longest_report(self) -> list[int]:
-        """JSON values that no report is longer than."""
-        return self.sets.longest_report
-
-    def check_report(self, value: object, where: str) -> tuple[int, ...]:
-        """Return JSON values as an answer; refuse everything that is not a set of codes."""
-        return self.sets.check_report(value, where)
 
     @property
     def title(self) -> str:
@@ -159,15 +138,11 @@ class NeighbourhoodClass:
 
     def method_in_words(self, question: str) -> str:
         """Say to people how a device randomizes the answer about the people in a list."""
-        named = f"{self.sets.set_size} of {self.num_classes} classes"
+        named = f"{self.set_size} of {self.num_classes} classes"
         return (
             f"{ADDED_IN_WORDS} It names {named}; the one that {question} point to is among them with "
             f"{chance_text(self.sets.channel)}."
         )
-
-    def check_reports(self, reports: NDArray[Any]) -> None:
-        """Refuse answers that are not sets of the declared size."""
-        self.sets.check_reports(reports)
 
 
 def _first_of_the_largest(sums: NDArray[Any], ranks: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import BudgetError, CampaignError, DomainError, ReportError
+from veilgraph.errors import BudgetError, CampaignError
 from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.epsilon import NOT_PRIVATE, ListLoss, ListRelation
 from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from veilgraph.privacy.mechanisms.neighbourhood import ADDED_IN_WORDS, Sums, check_classes, check_sums
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+from veilgraph.privacy.mechanisms.report_forms import CountReports
 from veilgraph.privacy.mechanisms.wire import check_integers, read_parts
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.strict_json import expect_whole, number_text
@@ -27,7 +28,7 @@ LARGEST_COUNT = 2**15 - 1
 
 
 @dataclass(frozen=True)
-class NeighbourhoodHistogram:
+class NeighbourhoodHistogram(CountReports):
     r"""Report the sum of the neighbours' published beliefs, with discrete Laplace noise in every class.
 
     .. math:: r_c = \sum_{j \in N} b_j(c) + Z_c, \qquad P(Z_c = z) \propto e^{-\epsilon |z| / s}
@@ -135,18 +136,6 @@ class NeighbourhoodHistogram:
             return empty, (self.cap * self.scale,) * self.num_classes
         return empty, (self.scale, *empty[1:])
 
-    def blank(self, count: int) -> NDArray[Any]:
-        """Return an array for `count` answers, all zero."""
-        return np.zeros((count, self.num_classes), dtype=np.int32)
-
-    def encode(self, reports: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-        """Return counts as an array, [answers, classes]."""
-        return np.asarray(reports, dtype=np.int32)
-
-    def decode(self, rows: NDArray[Any]) -> list[list[int]]:
-        """Return the counts of an array, [answers, classes]: the inverse of `encode`."""
-        return list(rows.tolist())
-
     @property
     def document(self) -> dict[str, Any]:
         """Part of the campaign document."""
@@ -176,35 +165,6 @@ class NeighbourhoodHistogram:
             raise CampaignError(f"a histogram counts in {self.scale} units, a belief in {classes} classes has {finest}")
 
     @property
-    def report_schema(self) -> dict[str, Any]:
-        """JSON schema of an answer: a count for each class."""
-        return {
-            "type": "array",
-            "description": "a count for each class",
-            "items": {"type": "integer", "minimum": -self.largest, "maximum": self.largest},
-            "minItems": self.num_classes,
-            "maxItems": self.num_classes,
-        }
-
-    @property
-    def longest_report(self) -> list[int]:
-        """JSON values that no report is longer than."""
-        return [-self.largest] * self.num_classes
-
-    def check_report(self, value: object, where: str) -> tuple[int, ...]:
-        """Return JSON values as an answer; refuse everything that is not a count for each class."""
-        largest = self.largest
-        if (
-            not isinstance(value, list)
-            or len(value) != self.num_classes
-            or not all(type(count) is int and -largest <= count <= largest for count in value)
-        ):
-            raise ReportError(
-                f"{where}: it must be a list of {self.num_classes} whole numbers from -{largest} to {largest}"
-            )
-        return tuple(value)
-
-    @property
     def title(self) -> str:
         """What is asked, and what is protected, in a few words."""
         capped = "" if self.cap is None else f", at most {self.cap} in each class"
@@ -221,18 +181,3 @@ class NeighbourhoodHistogram:
         capped = "" if self.cap is None else f", at most {counted(self.cap, 'person', 'people')} in each"
         counts = f"how many of {question} are thought to be in each of {self.num_classes} classes{capped}"
         return f"{ADDED_IN_WORDS} It reports {counts}, with noise."
-
-    def check_reports(self, reports: NDArray[Any]) -> None:
-        """Refuse answers that are not histograms within the declared range.
-
-        >>> NeighbourhoodHistogram(2, 1.0, scale=4).check_reports(np.array([[1, 40_000]], dtype=np.int32))
-        Traceback (most recent call last):
-        veilgraph.errors.DomainError: a histogram of neighbours has a count outside -32767..32767
-        """
-        shape = (len(reports), self.num_classes)
-        if reports.shape != shape or reports.dtype != np.int32:
-            raise DomainError(
-                f"histograms of neighbours have shape {reports.shape} and type {reports.dtype}: expected int32 {shape}"
-            )
-        if (np.abs(reports) > self.largest).any():
-            raise DomainError(f"a histogram of neighbours has a count outside -{self.largest}..{self.largest}")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -14,12 +12,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import BudgetError, CampaignError, DomainError, ReportError
+from veilgraph.errors import BudgetError, CampaignError
 from veilgraph.privacy.epsilon import NOT_PRIVATE, ListLoss, ListRelation
 from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.neighbourhood import Sums, check_sums
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+from veilgraph.privacy.mechanisms.report_forms import BitReports
 from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, read_parts
 from veilgraph.privacy.strict_json import expect_whole, number_text
 
@@ -28,11 +27,10 @@ MOST_PEOPLE = 50_000
 
 _BLOCK = 2**24
 """Random words that are drawn at once."""
-_BASE64 = re.compile(r"[A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True)
-class RandomizedNeighbourList:
+class RandomizedNeighbourList(BitReports):
     r"""Report for every person, by randomized response, whether they are in the list (Qin et al., CCS 2017).
 
     .. math:: P(r_j = a_j) = e^\epsilon / (1 + e^\epsilon), \qquad a_j = 1 \text{ if } j \in N \text{, else } 0
@@ -94,14 +92,6 @@ class RandomizedNeighbourList:
         """How many false neighbours a person has on average, where a pair counts if both ends name each other."""
         return self.num_people * float(self.bit.channel.other) ** 2
 
-    @property
-    def _bytes(self) -> int:
-        return -(-self.num_people // 8)
-
-    @property
-    def _letters(self) -> int:
-        return -(-4 * self._bytes // 3)
-
     def randomize(self, sums: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Draw one answer for each list [lists, people]; return bits, [lists, bytes]."""
         check_sums(sums, self.num_people)
@@ -110,28 +100,6 @@ class RandomizedNeighbourList:
             listed = (sums[start : start + step] > 0).astype(np.int8)
             drawn[start : start + step] = np.packbits(self.bit.randomize(listed, rng=rng), axis=1, bitorder="little")
         return drawn
-
-    def decode(self, rows: NDArray[np.uint8]) -> list[str]:
-        """Return the text of each answer."""
-        return [base64.urlsafe_b64encode(row.tobytes()).decode().rstrip("=") for row in rows]
-
-    def encode(self, reports: Sequence[str] | NDArray[Any]) -> NDArray[np.uint8]:
-        """Return the answers that have these texts, [answers, bytes]: the inverse of `decode`; refuse any other text.
-
-        >>> RandomizedNeighbourList(3, 1.0).encode(["Bg", "AA"]).tolist()
-        [[6], [0]]
-        >>> RandomizedNeighbourList(3, 1.0).encode(["CA"])
-        Traceback (most recent call last):
-        veilgraph.errors.DomainError: a neighbour list names somebody who is not among the 3 people
-        """
-        if not all(len(text) == self._letters and _BASE64.fullmatch(text) for text in reports):
-            raise DomainError(f"a neighbour list is not text of {self._letters} characters, base64url without padding")
-        content = b"".join(base64.urlsafe_b64decode(text + "=" * (-self._letters % 4)) for text in reports)
-        rows = np.frombuffer(content, dtype=np.uint8).reshape(len(reports), self._bytes)
-        self.check_reports(rows)
-        if self.decode(rows) != list(reports):
-            raise DomainError("a neighbour list is text that no answer has: its last character has spare bits")
-        return rows
 
     @property
     def document(self) -> dict[str, Any]:
@@ -151,30 +119,6 @@ class RandomizedNeighbourList:
         """Refuse a campaign with another number of people."""
         if self.num_people != people:
             raise CampaignError(f"lists are of {self.num_people} people, and the series has {people}")
-
-    @property
-    def report_schema(self) -> dict[str, Any]:
-        """JSON schema of an answer: its text."""
-        return {
-            "type": "string",
-            "description": "a bit for each person, as the bytes of the campaign format in base64url without padding",
-            "pattern": "^[A-Za-z0-9_-]*$",
-            "minLength": self._letters,
-            "maxLength": self._letters,
-        }
-
-    @property
-    def longest_report(self) -> str:
-        """JSON values that no answer is longer than; all have one length."""
-        return "A" * self._letters
-
-    def check_report(self, value: object, where: str) -> str:
-        """Return JSON values as an answer; refuse everything that is not the text of one."""
-        try:
-            self.encode([text := value if isinstance(value, str) else ""])
-        except DomainError as error:
-            raise ReportError(f"{where}: {error}") from None
-        return text
 
     @property
     def title(self) -> str:
@@ -220,23 +164,3 @@ class RandomizedNeighbourList:
         """Return an empty list and one with a single entry, or with everybody."""
         empty = (0,) * self.num_people
         return empty, (1,) * self.num_people if relation is ListRelation.ANY_LISTS else (1, *empty[1:])
-
-    def blank(self, count: int) -> NDArray[np.uint8]:
-        """Return an array for `count` answers that name nobody."""
-        return np.zeros((count, self._bytes), dtype=np.uint8)
-
-    def check_reports(self, reports: NDArray[Any]) -> None:
-        """Refuse answers that are not a bit for each person.
-
-        >>> RandomizedNeighbourList(3, 1.0).check_reports(np.array([[8]], dtype=np.uint8))
-        Traceback (most recent call last):
-        veilgraph.errors.DomainError: a neighbour list names somebody who is not among the 3 people
-        """
-        if reports.ndim != 2 or reports.shape[1] != self._bytes or reports.dtype != np.uint8:
-            raise DomainError(
-                f"neighbour lists have shape {reports.shape} and type {reports.dtype}: expected a bit for each of "
-                f"{self.num_people} people"
-            )
-        spare = 8 * self._bytes - self.num_people
-        if spare and (reports[:, -1] >> (8 - spare)).any():
-            raise DomainError(f"a neighbour list names somebody who is not among the {self.num_people} people")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
@@ -14,17 +14,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import BudgetError, DomainError
+from veilgraph.errors import BudgetError
 from veilgraph.privacy.epsilon import NOT_PRIVATE, PrivacyLoss, check_epsilon
 from veilgraph.privacy.mechanisms.base import Record, Report, check_codes, check_shape
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
 from veilgraph.privacy.mechanisms.integer_table import DIGITS, LARGEST_EPSILON, IntegerTable, log_ratio
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
-from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, check_set, read_parts, set_schema
+from veilgraph.privacy.mechanisms.report_forms import SetReports
+from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, read_parts
 from veilgraph.privacy.strict_json import expect_whole, number_text
-
-_MASK_BITS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +89,7 @@ class SubsetTable:
 
 
 @dataclass(frozen=True)
-class SubsetSelection:
+class SubsetSelection(SetReports):
     r"""Report a set S of w out of k classes (Wang et al. 2016; Ye and Barg 2018).
 
     .. math:: P(S \mid x) = \frac{e^\epsilon}{Z} \text{ if } x \in S, \quad \frac{1}{Z} \text{ otherwise}, \qquad
@@ -141,11 +140,6 @@ class SubsetSelection:
         return 1
 
     @property
-    def set_size(self) -> int:
-        """Number of classes that a report names, w."""
-        return self.table.size
-
-    @property
     def privacy_loss(self) -> PrivacyLoss:
         """Exact epsilon; both relations coincide, since one class is the whole record."""
         return PrivacyLoss(user_level=self.table.epsilon, attribute_level=(self.table.epsilon,))
@@ -189,42 +183,6 @@ class SubsetSelection:
             named[people, position + (position >= truths)] |= taken
         return self._masks(named)
 
-    def _masks(self, named: NDArray[np.bool_]) -> NDArray[np.uint64]:
-        """Return bit masks [people, words] of indicators [people, classes]."""
-        words = _mask_words(self.domain_size)
-        padded = np.zeros((len(named), words * _MASK_BITS), dtype=np.bool_)
-        padded[:, : self.domain_size] = named
-        packed = np.packbits(padded, axis=1, bitorder="little").view("<u8")
-        return packed.astype(np.uint64)
-
-    def named(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which classes each report names, [people, classes]; no class where there is no report."""
-        octets = np.ascontiguousarray(reports, dtype="<u8").view(np.uint8)
-        bits = np.unpackbits(octets, axis=1, bitorder="little", count=self.domain_size)
-        return bits.view(np.bool_)
-
-    def encode(self, reports: Sequence[Any] | NDArray[Any]) -> NDArray[np.uint64]:
-        """Return the bit masks [reports, words] of sets that are given as codes of classes.
-
-        >>> SubsetSelection(8, 0.5).encode([(0, 1, 8)])
-        Traceback (most recent call last):
-        veilgraph.errors.DomainError: a reported label is outside 0..7
-        """
-        if isinstance(reports, np.ndarray):
-            codes, lengths = reports.ravel(), np.full(len(reports), reports.shape[1])
-        else:
-            codes = np.fromiter(itertools.chain.from_iterable(reports), dtype=np.int64)
-            lengths = np.array(list(map(len, reports)), dtype=np.int64)
-        if ((codes < 0) | (codes >= self.domain_size)).any():
-            raise DomainError(f"a reported label is outside 0..{self.domain_size - 1}")
-        named = np.zeros((len(reports), self.domain_size), dtype=np.bool_)
-        named[np.repeat(np.arange(len(reports)), lengths), codes] = True
-        return self._masks(named)
-
-    def decode(self, rows: NDArray[Any]) -> list[tuple[int, ...]]:
-        """Return the codes of the classes that each report names, in ascending order: the inverse of `encode`."""
-        return [tuple(np.flatnonzero(row).tolist()) for row in self.named(rows)]
-
     @property
     def document(self) -> dict[str, Any]:
         """Part of the campaign document."""
@@ -239,46 +197,10 @@ class SubsetSelection:
         check_integers(mechanism, parts, where)
         return mechanism
 
-    @property
-    def report_schema(self) -> dict[str, Any]:
-        """JSON schema of a report: a set of codes."""
-        return set_schema(self.domain_size, self.set_size)
-
-    @property
-    def longest_report(self) -> list[int]:
-        """JSON values that no report is longer than."""
-        return list(range(self.domain_size - self.set_size, self.domain_size))
-
-    def check_report(self, value: object, where: str) -> tuple[int, ...]:
-        """Return JSON values as a report; refuse everything that is not a set of w codes."""
-        return check_set(value, self.domain_size, self.set_size, where)
-
     def method_in_words(self, question: str) -> str:
         """Say to people how a device randomizes the answer to a question."""
         named = f"{self.set_size} of {self.domain_size} answers"
         return f"A report names {named} to {question}, the true one among them with {chance_text(self.channel)}."
-
-    def blank(self, count: int) -> NDArray[Any]:
-        """Return an array for `count` reports that names no class yet."""
-        return np.zeros((count, _mask_words(self.domain_size)), dtype=np.uint64)
-
-    def check_reports(self, reports: NDArray[Any]) -> None:
-        """Refuse reports that are not sets of w of the k classes, as bit masks.
-
-        >>> SubsetSelection(8, 0.5).check_reports(np.array([[1]], dtype=np.uint64))
-        Traceback (most recent call last):
-        veilgraph.errors.DomainError: a reported label is not a set of 3 of 8 classes
-        """
-        shape = (len(reports), _mask_words(self.domain_size))
-        if reports.shape != shape or reports.dtype != np.uint64:
-            raise DomainError(
-                f"label reports have shape {reports.shape} and type {reports.dtype}: "
-                f"sets of {self.domain_size} classes are bit masks, uint64 {shape}"
-            )
-        spare = shape[1] * _MASK_BITS - self.domain_size
-        unknown = reports[:, -1] >> np.uint64(_MASK_BITS - spare) if spare else np.zeros(0)
-        if (self.named(reports).sum(axis=1) != self.set_size).any() or unknown.any():
-            raise DomainError(f"a reported label is not a set of {self.set_size} of {self.domain_size} classes")
 
     def records(self) -> Iterator[Record]:
         """Iterate over all classes."""
@@ -327,10 +249,6 @@ def best_size(domain_size: int, epsilon: float) -> int:
     information = np.log(domain_size / total) - rest / total * epsilon
     # Sizes that differ by rounding alone are equally good: take the smallest.
     return int(sizes[information >= information.max() - 1e-12 * max(1.0, abs(information.max()))][0])
-
-
-def _mask_words(domain_size: int) -> int:
-    return -(-domain_size // _MASK_BITS)
 
 
 def _log_comb(n: int, k: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -18,7 +18,8 @@ from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.longitudinal_grr import LongitudinalGRR
 from veilgraph.privacy.mechanisms.random_source import WORDS
-from veilgraph.privacy.mechanisms.wire import chance_text, check_code, code_schema, find_form
+from veilgraph.privacy.mechanisms.report_forms import CodeReports
+from veilgraph.privacy.mechanisms.wire import chance_text, find_form
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.strict_json import expect_number, number_text
 
@@ -27,7 +28,7 @@ NO_REPORT = -1
 
 
 @dataclass(frozen=True)
-class WaveEvidence(LongitudinalGRR):
+class WaveEvidence(CodeReports, LongitudinalGRR):
     r"""Waves as a label mechanism that methods learn from: the class that a person's reports name most often.
 
     Of classes that are named equally often it is the most recent one. Reports of one permanent answer are
@@ -84,24 +85,6 @@ class WaveEvidence(LongitudinalGRR):
         """Part of the campaign document about the report of a wave."""
         return {"epsilon": number_text(self.wave_epsilon), "table": self.wave.table.document}
 
-    @property
-    def report_schema(self) -> dict[str, Any]:
-        """JSON schema of the report of a wave: a code."""
-        return code_schema(self.domain_size)
-
-    @property
-    def longest_report(self) -> int:
-        """JSON values that no report is longer than."""
-        return self.domain_size - 1
-
-    def check_report(self, value: object, where: str) -> int:
-        """Return JSON values as the report of a wave; refuse everything that is not a code."""
-        return check_code(value, self.domain_size, where)
-
-    def encode(self, reports: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-        """Return codes of reports as an array, [reports]."""
-        return np.asarray(reports, dtype=np.int64)
-
     def decode(self, rows: NDArray[Any]) -> list[list[int]]:
         """Return the codes of the waves of each person, with `NO_REPORT` for a wave without one."""
         return list(rows.tolist())
@@ -126,11 +109,6 @@ class WaveEvidence(LongitudinalGRR):
             people=people_by_reports(sent, latest=latest),
             latest=latest,
         )
-
-    @property
-    def set_size(self) -> int:
-        """1: the evidence names one class."""
-        return 1
 
     @cached_property
     def channel(self) -> SymmetricChannel:

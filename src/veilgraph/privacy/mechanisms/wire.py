@@ -7,13 +7,11 @@ mechanism, so none of them knows which mechanisms exist.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from operator import lt
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from numpy.typing import NDArray
 
-from veilgraph.errors import CampaignError, ReportError
+from veilgraph.errors import CampaignError
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.strict_json import expect_choice, expect_number, expect_object
 
@@ -158,74 +156,3 @@ def sampled_in_words(form: FeatureForm, question: str, *, again: str = "", rest:
         f"Of {question} a device picks {form.sampled} at random{again}. The report has the true answer to a picked one "
         f"{truth}; {rest}."
     )
-
-
-def code_schema(domain_size: int) -> dict[str, Any]:
-    """Return the JSON schema of a code of a domain."""
-    return {"type": "integer", "minimum": 0, "maximum": domain_size - 1}
-
-
-def set_schema(domain_size: int, size: int) -> dict[str, Any]:
-    """Return the JSON schema of a set of codes."""
-    return {
-        "type": "array",
-        "description": "different codes in ascending order",
-        "items": code_schema(domain_size),
-        "uniqueItems": True,
-        "minItems": size,
-        "maxItems": size,
-    }
-
-
-def check_code(value: object, domain_size: int, where: str) -> int:
-    """Return a code of a domain; refuse everything else."""
-    if not _is_code(value, domain_size):
-        raise ReportError(f"{where}: the code must be a whole number from 0 to {domain_size - 1}")
-    return value  # type: ignore[return-value]
-
-
-def check_set(value: object, domain_size: int, size: int, where: str) -> tuple[int, ...]:
-    """Return a set of codes in ascending order; refuse everything else."""
-    if not isinstance(value, list) or len(value) != size or not are_ascending(value, domain_size):
-        raise ReportError(
-            f"{where}: it must be a list of {size} different codes from 0 to {domain_size - 1}, in ascending order"
-        )
-    return tuple(value)
-
-
-def check_features(
-    values: object, domain_sizes: Sequence[int], answered: int, names: Sequence[str]
-) -> tuple[int | None, ...]:
-    """Return the codes of the features of a report, None for one that it does not answer; refuse everything else.
-
-    Args:
-        values: JSON values.
-        domain_sizes: number of values of each feature.
-        answered: number of features that a report answers.
-        names: names of the features.
-    """
-    if not isinstance(values, list) or len(values) != len(domain_sizes):
-        raise ReportError(f"features must be a list of {len(domain_sizes)} codes")
-    if answered == len(domain_sizes) and _are_codes(values, domain_sizes):
-        return tuple(values)
-    asked = [i for i, value in enumerate(values) if value is not None or answered == len(domain_sizes)]
-    if len(asked) != answered:
-        raise ReportError(f"features must hold codes of {answered} features, and null for all others")
-    for i in asked:
-        check_code(values[i], domain_sizes[i], f"feature {names[i][:40]!a}")
-    return tuple(values)
-
-
-def are_ascending(values: Sequence[Any], domain_size: int) -> bool:
-    """Return whether the values are different codes of a domain, in ascending order."""
-    return all(_is_code(code, domain_size) for code in values) and all(low < high for low, high in pairwise(values))
-
-
-def _are_codes(values: list[Any], domain_sizes: Sequence[int]) -> bool:
-    """Return whether every value is a code of its own domain; in C, because every report is checked."""
-    return set(map(type, values)) == {int} and min(values) >= 0 and all(map(lt, values, domain_sizes))
-
-
-def _is_code(value: object, domain_size: int) -> bool:
-    """Return whether a value is an integer proper, as True, 1.0 and "1" are not, in its domain."""
-    return type(value) is int and 0 <= value < domain_size
