@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup lock run test test-slow test-all test-oldest check docs dist bench clean
+.PHONY: setup lock tools run test test-slow test-all test-oldest check docs dist bench clean
 
 setup: $(STAMP)
 
@@ -39,16 +39,18 @@ PYTEST := $(PYTEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal
 test: setup
 	$(PYTEST) -m 'not slow'
 
-# axe-core, which looks for barriers on the pages. Without npm the tests that use it are skipped.
-AXE := tests/node_modules/axe-core/axe.min.js
-$(AXE): tests/package-lock.json
+# axe-core, which looks for barriers on the pages, and prettier, which formats JavaScript. Without npm, the tests that use
+# the first are skipped, and so is the check by the second.
+FROM_NPM := tests/node_modules/.package-lock.json
+tools: $(FROM_NPM)
+$(FROM_NPM): tests/package-lock.json
 	-npm ci --prefix tests --ignore-scripts --no-audit --no-fund && touch $@
 
 # Browsers, databases, torchrun, thousands of clients, and every program of the documentation.
-test-slow: setup $(AXE)
+test-slow: setup $(FROM_NPM)
 	$(PYTEST) -m slow
 
-test-all: setup $(AXE)
+test-all: setup $(FROM_NPM)
 	$(PYTEST)
 
 # The lower bounds of pyproject.toml, in an environment of their own. Their wheels are for Python 3.11 and 3.12. Warnings
@@ -62,9 +64,13 @@ test-oldest:
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt --editable '.[collector,lab,test]'
 	$(PYTEST_ENV) $(OLDEST)/bin/python -m pytest -n auto --dist worksteal -m 'not slow' -W default
 
-check: setup
+PRETTIER := tests/node_modules/.bin/prettier
+JAVASCRIPT := 'src/**/*.js' 'src/**/*.d.ts' 'tests/**/*.mjs'
+check: setup $(FROM_NPM)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	@if test -x $(PRETTIER); then echo '$(PRETTIER) --check' && $(PRETTIER) --check $(JAVASCRIPT); \
+	else echo 'SKIPPED: the format of JavaScript, which prettier checks; install npm to check it' && test -z "$$VEILGRAPH_REQUIRE_SERVICES"; fi
 	$(BIN)/mypy
 
 docs: setup

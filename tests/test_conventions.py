@@ -15,6 +15,7 @@ SOURCE = Path(veilgraph.__file__).parent
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(SOURCE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
+SCRIPTS = sorted(path for end in ("js", "d.ts") for path in SOURCE.rglob(f"*.{end}"))
 FIRST_PAGES = [ROOT / "README.md"]
 
 LONGEST_SENTENCE = 26
@@ -101,3 +102,14 @@ def test_no_module_uses_private_members_of_another(path: Path) -> None:
 def test_no_test_patches_a_private_name(path: Path) -> None:
     patched = re.findall(r"""setattr\([^)\n]*["'.]_[a-z]\w*["']""", path.read_text(encoding="utf-8"), re.IGNORECASE)
     assert patched == [], "make it a parameter"
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_are_short_and_name_things_with_words(path: Path) -> None:
+    """Prettier breaks lines of code and none of comments; `i` counts, and `$` finds an element."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 700
+    assert [line for line in lines if len(line) > 110] == []
+    assert (
+        re.findall(r"\b(?:const|let|function) ([a-hj-zA-Z])\b|[(,{] ?([a-hj-zA-Z])(?=[,)}] ?=)", "\n".join(lines)) == []
+    )

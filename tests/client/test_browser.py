@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 from scipy.stats import chisquare
 
-from tests.support.browser_module import MODULE, in_node, needs_node
+from tests.support.browser_module import BROWSER, in_node, needs_node
 from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, joint
 from tests.support.forgeries import (
     ALIKE,
@@ -49,10 +50,16 @@ SETS = CAMPAIGNS["a set of 6 of 18 classes"]
 COMPLETE = {"age": 1, "city": "oslo", "smoker": "no", "weight": 1, "größe \U0001f4cf": "<1", "label": "ill"}
 
 
-def test_the_module_is_below_28_kb_and_imports_nothing() -> None:
-    source = MODULE.read_text(encoding="utf-8")
-    assert len(MODULE.read_bytes()) < 28_000
-    assert not re.search(r"^\s*import\b|import\(|Math\.random|eval\(|Function\(", source, flags=re.MULTILINE)
+def test_the_module_is_below_12_kb_compressed_and_imports_its_arithmetic_alone() -> None:
+    files = {name: (BROWSER / f"{name}.js").read_text(encoding="utf-8") for name in ("epsilons", "series", "veilgraph")}
+    assert len(gzip.compress("".join(files.values()).encode(), mtime=0)) < 12_000
+    imported = {
+        name: re.findall(r'^import \{[^}]+\} from "\./(\w+)\.js";$', text, re.M) for name, text in files.items()
+    }
+    assert imported == {"epsilons": [], "series": ["epsilons"], "veilgraph": ["epsilons", "series"]}
+    for text in files.values():
+        assert len(re.findall(r"^\s*import\b", text, re.M)) == len(re.findall(r'^import \{[^}]+\} from "', text, re.M))
+        assert not re.search(r"import\(|Math\.random|eval\(|Function\(", text)
 
 
 @needs_node

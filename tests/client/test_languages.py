@@ -19,7 +19,7 @@ from veilgraph.collector.store import Standing
 TABLES: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((BROWSER / "languages").iterdir())
 }
-PAGE = ("participant.js", "contacts.js", "figures.js", "delivery.js")
+PAGE = ("participant.js", "form.js", "review.js", "problems.js", "contacts.js", "figures.js", "delivery.js")
 # Words of the field, in the five languages.
 JARGON = re.compile(
     r"epsilon|épsilon|إبسيلون|إبسلون|ε|\btokens?\b|\bjetons?\b|\bfichas?\b|الرمز المميز|randomi|aleatoriz|aléatoiris"
@@ -101,7 +101,7 @@ def test_every_phrase_is_used_and_every_used_phrase_exists() -> None:
 
 def test_the_page_has_words_for_every_error_of_the_modules() -> None:
     """An error that the page does not know is one about an answer, whose words cannot be in another language."""
-    told = (BROWSER / "participant.js").read_text(encoding="utf-8")
+    told = (BROWSER / "problems.js").read_text(encoding="utf-8")
     for name in ("veilgraph.js", "device.js", "neighbours.js"):
         source = (BROWSER / name).read_text(encoding="utf-8")
         sentences = set(re.findall(r'"([A-Z][^"`]{8,}\.)"', source))

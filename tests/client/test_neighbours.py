@@ -507,7 +507,7 @@ def test_randomized_lists_are_those_of_the_common_vectors(vector: dict[str, Any]
     asked = asked_by(list_wave().to_json())._replace(nodes=vector["nodes"], people=vector["hashes"][0])
     people = People.read(base64.b64decode(vector["people"]), asked)
     stated = vector["mechanism"]["list"]
-    device = RandomizedList(vector["mechanism"]["people"], Table(stated["k"], stated["yes"], stated["no"]))
+    device = RandomizedList(vector["mechanism"]["people"], Table(stated["domainSize"], stated["yes"], stated["no"]))
     assert (vector["table"], vector["hashes"][1], vector["loss"]["any_lists"]) == (None, None, None)
     assert float(device.cost.one_entry) == pytest.approx(vector["loss"]["one_entry"], rel=1e-12)
     for case in vector["cases"]:

@@ -20,7 +20,8 @@ from veilgraph.campaign import Report
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "veilgraph" / "client" / "browser"
 MODULE = PACKAGE / "veilgraph.js"
-SHIPPED = {"README.md", "package.json", "neighbours.d.ts", "neighbours.js", "veilgraph.d.ts", "veilgraph.js"}
+MODULES = {"epsilons.js", "neighbours.d.ts", "neighbours.js", "series.js", "veilgraph.d.ts", "veilgraph.js"}
+SHIPPED = {"README.md", "package.json", *MODULES}
 
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 

@@ -9,31 +9,34 @@ const vectors = JSON.parse(readFileSync(new URL("vectors.json", import.meta.url)
 const limits = { maxEpsilon: 1e6, now: new Date("2025-01-01T00:00:00Z") };
 
 for (const { name, campaign, cases } of vectors) {
-	test(`the same words make the same report: ${name}`, async () => {
-		const question = await veilgraph.verify(campaign, limits);
-		for (const { record, words, features, label } of cases) {
-			const left = [...words];
-			const drawn = veilgraph.randomize(question, ...veilgraph.encode(question, record), () => left.shift());
-			assert.deepEqual(drawn, [features, label]);
-			assert.equal(left.length, 0);
-		}
-	});
+  test(`the same words make the same report: ${name}`, async () => {
+    const question = await veilgraph.verify(campaign, limits);
+    for (const { record, words, features, label } of cases) {
+      const left = [...words];
+      const drawn = veilgraph.randomize(question, ...veilgraph.encode(question, record), () => left.shift());
+      assert.deepEqual(drawn, [features, label]);
+      assert.equal(left.length, 0);
+    }
+  });
 }
 
 test("an altered campaign is refused", async () => {
-	const altered = vectors[0].campaign.replace(/"nonce":"0/, '"nonce":"1');
-	await assert.rejects(veilgraph.verify(altered, limits), veilgraph.VeilgraphError);
+  const altered = vectors[0].campaign.replace(/"nonce":"0/, '"nonce":"1');
+  await assert.rejects(veilgraph.verify(altered, limits), veilgraph.VeilgraphError);
 });
 
 test("a campaign above the limit is refused", async () => {
-	const { epsilon } = await veilgraph.verify(vectors[0].campaign, limits);
-	const below = { ...limits, maxEpsilon: epsilon / 2 };
-	await assert.rejects(veilgraph.verify(vectors[0].campaign, below), /above your limit/);
+  const { epsilon } = await veilgraph.verify(vectors[0].campaign, limits);
+  const below = { ...limits, maxEpsilon: epsilon / 2 };
+  await assert.rejects(veilgraph.verify(vectors[0].campaign, below), /above your limit/);
 });
 
 test("an error does not quote a private value", async () => {
-	const question = await veilgraph.verify(vectors[0].campaign, limits);
-	const record = { ...vectors[0].cases[0].record };
-	for (const name of Object.keys(record)) record[name] = "secret";
-	assert.throws(() => veilgraph.encode(question, record), (error) => !error.message.includes("secret"));
+  const question = await veilgraph.verify(vectors[0].campaign, limits);
+  const record = { ...vectors[0].cases[0].record };
+  for (const name of Object.keys(record)) record[name] = "secret";
+  assert.throws(
+    () => veilgraph.encode(question, record),
+    (error) => !error.message.includes("secret"),
+  );
 });

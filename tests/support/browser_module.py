@@ -33,7 +33,7 @@ class NodeProcess:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         (folder / "package.json").write_text('{"type": "module"}')
-        for name in (MODULE.name, "neighbours.js", "device.js"):
+        for name in ("epsilons.js", "series.js", MODULE.name, "neighbours.js", "device.js"):
             (folder / name).write_bytes((BROWSER / name).read_bytes())
         self._process = subprocess.Popen(
             [NODE, str(Path(__file__).with_name("run_vectors.mjs")), str(folder)],

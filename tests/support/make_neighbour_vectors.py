@@ -87,12 +87,17 @@ def document(mechanism: Answer) -> dict[str, Any]:
     """Return the integers of a mechanism under the names of the browser's module."""
     if isinstance(mechanism, NeighbourhoodClass):
         table = mechanism.sets.table
-        return {"sets": {"k": table.domain_size, "w": table.size, "yes": table.inside, "no": table.outside}}
+        return {
+            "sets": {"domainSize": table.domain_size, "setSize": table.size, "yes": table.inside, "no": table.outside}
+        }
     if isinstance(mechanism, RandomizedNeighbourList):
         bit = mechanism.bit.table
-        return {"list": {"k": bit.domain_size, "yes": bit.true, "no": bit.other}, "people": mechanism.num_people}
+        return {
+            "list": {"domainSize": bit.domain_size, "yes": bit.true, "no": bit.other},
+            "people": mechanism.num_people,
+        }
     return {
-        "k": mechanism.num_classes,
+        "classCount": mechanism.num_classes,
         "more": mechanism.noise.more,
         "scale": mechanism.scale,
         "cap": mechanism.cap,

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 _FIRST_MODULE = "participant"
-_IMPORT = re.compile(r'^import \{ ([\w$,\s]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
+_IMPORT = re.compile(r'^import \{([\w$,\s]+)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _IMPORT_LATER = re.compile(r'\bimport\("\./(\w+)\.js"\)')
 _EXPORT = re.compile(r"^export ((?:async )?function\*?|const|class) ([\w$]+)", re.MULTILINE)
 _LEFT_OVER = re.compile(r"^(?:import|export)\b.*|\bimport\(.*", re.MULTILINE)
@@ -124,7 +124,7 @@ def bundle(browser: Traversable) -> str:
 def _as_function(name: str, source: str) -> str:
     """Return a module as a constant that holds what it exports."""
     exported = ", ".join(found for _, found in _EXPORT.findall(source))
-    body = _IMPORT.sub(r"const { \1 } = module_\2;", source)
+    body = _IMPORT.sub(r"const {\1} = module_\2;", source)
     body = _IMPORT_LATER.sub(r"Promise.resolve(module_\1)", body)
     body = _EXPORT.sub(r"\1 \2", body)
     if left_over := _LEFT_OVER.search(body):

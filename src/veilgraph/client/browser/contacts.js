@@ -1,29 +1,60 @@
-// The part of the page that asks about a person's contacts: a wave about private neighbours. Loaded for such surveys alone.
+// The part of the page that asks about a person's contacts: a wave about private neighbours. Loaded for such
+// surveys alone.
 
 import { fetchPublished, need } from "./delivery.js";
-import { answerNeighbours, answered, isLimitLost, leavesListOpen, ledger, setEntryLimit, total } from "./device.js";
+import {
+  answerNeighbours,
+  answered,
+  isLimitLost,
+  leavesListOpen,
+  ledger,
+  setEntryLimit,
+  total,
+} from "./device.js";
 import { $, element, isolated, quoted } from "./elements.js";
+import { add, within } from "./epsilons.js";
 import { certainty, factor, level, likely, points } from "./figures.js";
 import { rowsIn, turnOf, verifyWave } from "./neighbours.js";
 import { number, phrase, say, sentence } from "./wording.js";
-import { add, within } from "./veilgraph.js";
 
 // A round asks for the list itself, changed by chance, or for what is published about those on it.
-const OF_LISTS = { sure: "guarantee.list", weak: "weak.list", stay: "contacts.list.stay", help: "contacts.list.help", review: "review.list" };
-const OF_BELIEFS = { sure: "guarantee.contacts", weak: "weak.contacts", stay: "contacts.stay", help: "contacts.help", review: "review.single" };
+const OF_LISTS = {
+  sure: "guarantee.list",
+  weak: "weak.list",
+  stay: "contacts.list.stay",
+  help: "contacts.list.help",
+  review: "review.list",
+};
+const OF_BELIEFS = {
+  sure: "guarantee.contacts",
+  weak: "weak.contacts",
+  stay: "contacts.stay",
+  help: "contacts.help",
+  review: "review.single",
+};
 const words = ({ asked: { list } }) => (list ? OF_LISTS : OF_BELIEFS);
 
 /** Verify the document of a round, as a question that asks for nothing else. */
 export async function verifyRound(text, now) {
-  const question = await verifyWave(text, { maxEpsilon: Infinity, maxEntryEpsilon: Infinity, now }), { any_lists } = question.costs.wave;
-  return { ...question, columns: [], group: 1, features: null, label: null, waves: null, epsilon: any_lists < Infinity ? any_lists : 0 };
+  const question = await verifyWave(text, { maxEpsilon: Infinity, maxEntryEpsilon: Infinity, now });
+  const { any_lists } = question.costs.wave;
+  return {
+    ...question,
+    columns: [],
+    group: 1,
+    features: null,
+    label: null,
+    waves: null,
+    epsilon: any_lists < Infinity ? any_lists : 0,
+  };
 }
 
 /** Return the round that is a person's, or null where everybody answers every round. */
 export const roundOf = async ({ turns }, name) => (turns && name ? turnOf(name, turns) : null);
 
 /** Say to a person who is not asked now which round is theirs. */
-export const othersInWords = ({ wave, turns }, own) => phrase(own > wave ? "turn.later" : "turn.over", { wave: own, count: turns });
+export const othersInWords = ({ wave, turns }, own) =>
+  phrase(own > wave ? "turn.later" : "turn.over", { wave: own, count: turns });
 
 /**
  * Say what the answer can give away: about the whole list, one contact, and one whom both ends name.
@@ -31,10 +62,19 @@ export const othersInWords = ({ wave, turns }, own) => phrase(own > wave ? "turn
  * In turns, this round is all that a person answers, but the other end may have answered another one.
  */
 export function explain(question, { text }) {
-  const { costs: { wave, label, lists }, wave: count, turns, table } = question, { sure, weak, stay } = words(question);
+  const {
+    costs: { wave, label, lists },
+    wave: count,
+    turns,
+    table,
+  } = question;
+  const { sure, weak, stay } = words(question);
   say($("how-sure"), sure);
-  $("levels").replaceChildren(level(wave.any_lists, "level.lists"), level(wave.one_entry, "level.contact"),
-    turns ? level(lists.one_relationship, "level.both.turns") : level(wave.one_relationship, "level.both"));
+  $("levels").replaceChildren(
+    level(wave.any_lists, "level.lists"),
+    level(wave.one_entry, "level.contact"),
+    turns ? level(lists.one_relationship, "level.both.turns") : level(wave.one_relationship, "level.both"),
+  );
   say($("exact"), "details.contacts", { factor: factor(wave.one_entry) });
   say($("unprotected"), "details.unprotected.contacts");
   $("weak").hidden = wave.any_lists < Math.log(99);
@@ -48,20 +88,40 @@ export function explain(question, { text }) {
   $("published").hidden = table === null;
   $("rounds").hidden = false;
   const [all, contact, both] = [lists.any_lists, lists.one_entry, lists.one_relationship].map(certainty);
-  const mine = turns ? wave : lists, [whole, single] = [add(label, mine.any_lists), add(label, mine.one_entry)].map(certainty);
-  const before = turns ? phrase("rounds.turns", { count: turns }) : count > 1 ? phrase("rounds.contacts", { count, all, contact, both }) : [];
-  $("rounds").replaceChildren(...before, ...(before.length ? [" "] : []), ...phrase("rounds.first", { question: quoted(text), all: whole, contact: single }));
+  const mine = turns ? wave : lists;
+  const [whole, single] = [add(label, mine.any_lists), add(label, mine.one_entry)].map(certainty);
+  const before = turns
+    ? phrase("rounds.turns", { count: turns })
+    : count > 1
+      ? phrase("rounds.contacts", { count, all, contact, both })
+      : [];
+  $("rounds").replaceChildren(
+    ...before,
+    ...(before.length ? [" "] : []),
+    ...phrase("rounds.first", { question: quoted(text), all: whole, contact: single }),
+  );
 }
 
 /** Say what the answer costs, with what earlier ones have cost. */
 export function explainCost({ id, costs: { wave }, epsilon }) {
-  const contact = phrase("points.contact", { cost: points(wave.one_entry), spent: points(entrySpent(({ campaign }) => campaign !== id)) });
-  $("cost").replaceChildren(...(epsilon ? [...phrase("points.lists", { cost: points(epsilon) }), " "] : []), ...contact);
+  const contact = phrase("points.contact", {
+    cost: points(wave.one_entry),
+    spent: points(entrySpent(({ campaign }) => campaign !== id)),
+  });
+  $("cost").replaceChildren(
+    ...(epsilon ? [...phrase("points.lists", { cost: points(epsilon) }), " "] : []),
+    ...contact,
+  );
   $("spent").hidden = !epsilon;
   $("sum").hidden ||= !epsilon;
 }
 
-const entrySpent = (counts = () => true) => add(...answered(localStorage).filter(counts).map(({ neighbours }) => neighbours?.one_entry ?? 0));
+const entrySpent = (counts = () => true) =>
+  add(
+    ...answered(localStorage)
+      .filter(counts)
+      .map(({ neighbours }) => neighbours?.one_entry ?? 0),
+  );
 
 /**
  * Say what the answers of all who share this device can give away together if they are one person.
@@ -69,27 +129,54 @@ const entrySpent = (counts = () => true) => add(...answered(localStorage).filter
  * Where one of them protects no whole list, it is what they can give away about any one contact.
  */
 export function explainShared(question) {
-  const before = answersIn(question), isOpen = !question.epsilon || before.some(leavesListOpen);
-  const one = add(question.costs.wave.one_entry, entrySpent(({ neighbours }) => neighbours?.series === question.series));
-  say($("shared-cost"), isOpen ? "shared.person.contact" : "shared.person", { points: points(isOpen ? one : add(question.epsilon, total(before))) });
+  const before = answersIn(question);
+  const isOpen = !question.epsilon || before.some(leavesListOpen);
+  const one = add(
+    question.costs.wave.one_entry,
+    entrySpent(({ neighbours }) => neighbours?.series === question.series),
+  );
+  say($("shared-cost"), isOpen ? "shared.person.contact" : "shared.person", {
+    points: points(isOpen ? one : add(question.epsilon, total(before))),
+  });
 }
 
 /** Return what this device has answered in the series, its first question included. */
-export const answersIn = ({ series }) => answered(localStorage).filter(({ campaign, neighbours }) => [campaign, neighbours?.series].includes(series));
+export const answersIn = ({ series }) =>
+  answered(localStorage).filter(({ campaign, neighbours }) =>
+    [campaign, neighbours?.series].includes(series),
+  );
 
 /** Return the names as which this device has answered in the series. */
 export const peopleOf = (question) => [...new Set(answersIn(question).map(({ node }) => node))];
 
-/** Return what this device answered for a person in their own round, where each person has one and this is another. */
-export const answerInTurn = (question, name) => (question.turns
-  ? answersIn(question).find(({ campaign, node, neighbours }) => neighbours && node === name && campaign !== question.id)?.report : undefined);
+/**
+ * Return what this device answered for a person in their own round, where each person has one and this is
+ * another.
+ */
+export const answerInTurn = (question, name) =>
+  question.turns
+    ? answersIn(question).find(
+        ({ campaign, node, neighbours }) => neighbours && node === name && campaign !== question.id,
+      )?.report
+    : undefined;
 
-// --- The form -------------------------------------------------------------------------------------------------------
+// --- The form ----------------------------------------------------------------------------------------------
 
-/** Return the fields for names of contacts, and for a limit where whole lists are not protected or one was set. */
+/**
+ * Return the fields for names of contacts, and for a limit where whole lists are not protected or one was
+ * set.
+ */
 export function fields(question, label) {
-  const area = element("textarea", { id: "contacts", name: "contacts", rows: "8", dir: "auto", spellcheck: "false", autocapitalize: "none",
-    autocomplete: "off", "aria-describedby": "contacts-help" });
+  const area = element("textarea", {
+    id: "contacts",
+    name: "contacts",
+    rows: "8",
+    dir: "auto",
+    spellcheck: "false",
+    autocapitalize: "none",
+    autocomplete: "off",
+    "aria-describedby": "contacts-help",
+  });
   const file = element("input", { id: "contacts-file", type: "file", accept: "text/plain,.txt,.csv" });
   file.addEventListener("change", async () => {
     const read = await Promise.all([...file.files].map((each) => each.text()));
@@ -97,9 +184,19 @@ export function fields(question, label) {
     file.value = "";
   });
   return [
-    element("div", { class: "field" }, element("label", { class: "question", for: "contacts" }, ...phrase("contacts")),
-      element("p", { class: "quiet help", id: "contacts-help" }, ...phrase(words(question).help)), area),
-    element("div", { class: "field" }, element("label", { class: "question", for: "contacts-file" }, ...phrase("contacts.file")), file),
+    element(
+      "div",
+      { class: "field" },
+      element("label", { class: "question", for: "contacts" }, ...phrase("contacts")),
+      element("p", { class: "quiet help", id: "contacts-help" }, ...phrase(words(question).help)),
+      area,
+    ),
+    element(
+      "div",
+      { class: "field" },
+      element("label", { class: "question", for: "contacts-file" }, ...phrase("contacts.file")),
+      file,
+    ),
     ...(needsLimit(question) ? [limitField()] : []),
     element("p", { class: "quiet", id: "meaning" }, ...inWords(question, label)),
   ];
@@ -109,10 +206,23 @@ const needsLimit = ({ epsilon }) => !epsilon || keptLimit() !== null;
 const keptLimit = () => (isLimitLost(localStorage) ? null : ledger(localStorage).entryLimit);
 
 function limitField() {
-  const input = element("input", { id: "contact-limit", name: "contact-limit", type: "number", min: "0", step: "any", inputmode: "decimal", required: "",
-    "aria-describedby": "contact-limit-help" });
-  return element("div", { class: "field" }, element("label", { class: "question", for: "contact-limit" }, ...phrase("contacts.limit")),
-    element("p", { class: "quiet help", id: "contact-limit-help" }, ...phrase("contacts.limit.help")), input);
+  const input = element("input", {
+    id: "contact-limit",
+    name: "contact-limit",
+    type: "number",
+    min: "0",
+    step: "any",
+    inputmode: "decimal",
+    required: "",
+    "aria-describedby": "contact-limit-help",
+  });
+  return element(
+    "div",
+    { class: "field" },
+    element("label", { class: "question", for: "contact-limit" }, ...phrase("contacts.limit")),
+    element("p", { class: "quiet help", id: "contact-limit-help" }, ...phrase("contacts.limit.help")),
+    input,
+  );
 }
 
 /** Show the limit that the person set before. */
@@ -124,38 +234,72 @@ export function fillLimit() {
 export function inWords({ asked: { sets, list, people }, classes }, label) {
   if (list) return listInWords(list, people);
   if (!sets) return phrase("contacts.counts", { question: quoted(label.text) });
-  return phrase("contacts.names", { w: sets.w, k: classes.length, question: quoted(label.text), chance: likely(sets.yes / 2 ** 53) });
+  return phrase("contacts.names", {
+    w: sets.setSize,
+    k: classes.length,
+    question: quoted(label.text),
+    chance: likely(sets.yes / 2 ** 53),
+  });
 }
 
 /** Say how likely contacts are named, and how many others; where these are none, a name is a contact. */
-function listInWords({ yes, no }, n) {
-  const strangers = (n * no) / 2 ** 53, others = Number(strangers.toFixed(strangers < 1 ? 2 : 0));
-  const named = phrase("contacts.list", { n, chance: likely(yes / 2 ** 53), others });
+function listInWords({ yes, no }, count) {
+  const strangers = (count * no) / 2 ** 53;
+  const others = Number(strangers.toFixed(strangers < 1 ? 2 : 0));
+  const named = phrase("contacts.list", { n: count, chance: likely(yes / 2 ** 53), others });
   return others ? [...named, " ", ...phrase("contacts.list.doubt")] : named;
 }
 
 /** Names in the form: one on each line; spaces around them do not count. */
-export const readContacts = () => [...new Set($("contacts").value.split(/[\r\n]+/).map((line) => line.trim()).filter(Boolean))];
+export const readContacts = () => [
+  ...new Set(
+    $("contacts")
+      .value.split(/[\r\n]+/)
+      .map((line) => line.trim())
+      .filter(Boolean),
+  ),
+];
 
-// --- The answer -----------------------------------------------------------------------------------------------------
+// --- The answer --------------------------------------------------------------------------------------------
 
 /** Get what is published, whole, and draw the answer; the names stay here. */
 export async function draw(text, question, options) {
   const { one_entry } = question.costs.wave;
   if ($("contact-limit")) {
-    const limit = Number($("contact-limit").value), spent = entrySpent();
+    const limit = Number($("contact-limit").value);
+    const spent = entrySpent();
     need(limit > 0, "problem.limit.entry");
     setEntryLimit(localStorage, limit);
-    if (!answered(localStorage).some(({ campaign, node }) => campaign === question.id && node === options.node))
-      need(within(add(spent, one_entry), limit), "problem.limit.contact", { cost: points(one_entry), spent: points(spent), limit: points(limit) });
+    if (
+      !answered(localStorage).some(({ campaign, node }) => campaign === question.id && node === options.node)
+    )
+      need(within(add(spent, one_entry), limit), "problem.limit.contact", {
+        cost: points(one_entry),
+        spent: points(spent),
+        limit: points(limit),
+      });
   }
-  const [people, table] = await Promise.all([question.people, question.table].map((hash) => hash && fetchPublished(hash)));
-  return answerNeighbours(text, { people, table, neighbours: readContacts() }, { ...options, unlisted: (names) => { unlisted = { [options.node]: names }; } });
+  const [people, table] = await Promise.all(
+    [question.people, question.table].map((hash) => hash && fetchPublished(hash)),
+  );
+  return answerNeighbours(
+    text,
+    { people, table, neighbours: readContacts() },
+    {
+      ...options,
+      unlisted: (names) => {
+        unlisted = { [options.node]: names };
+      },
+    },
+  );
 }
 
 let unlisted = {}; // names that are not among the people, by the person who gave them, until the page is left
 
-/** Say which names count for nothing: here and after the draw alone, because a refusal would tell who is a contact. */
+/**
+ * Say which names count for nothing: here and after the draw alone, because a refusal would tell who is a
+ * contact.
+ */
 export function showUnlisted({ node }) {
   const names = (Object.hasOwn(unlisted, node) && unlisted[node]) || [];
   $("unlisted").hidden = !names.length;
@@ -163,13 +307,28 @@ export function showUnlisted({ node }) {
 }
 
 /** Say how what is sent came about, and where it is shown. */
-export const reviewInWords = (question) => sentence(words(question).review, { exact: sentence("review.exact") });
+export const reviewInWords = (question) =>
+  sentence(words(question).review, { exact: sentence("review.exact") });
 
-/** Return the row of the review: how many contacts, and what is sent about them; of people who are named, how many. */
+/**
+ * Return the row of the review: how many contacts, and what is sent about them; of people who are named, how
+ * many.
+ */
 export function row({ asked: { sets, list, people, scale }, classes }, { answer }, count, label) {
   const entered = count === null ? sentence("review.forgotten") : sentence("contacts.count", { count });
-  if (list) return [sentence("contacts.own"), entered, sentence("contacts.named", { count: rowsIn(answer, people).length })];
+  if (list)
+    return [
+      sentence("contacts.own"),
+      entered,
+      sentence("contacts.named", { count: rowsIn(answer, people).length }),
+    ];
   const name = (code) => isolated(label.answer(classes[code]));
-  const said = sets ? answer.map((code) => [name(code)]) : answer.map((units, code) => [name(code), ": ", number(units / scale, 2)]);
-  return [sentence("contacts.own"), entered, element("ul", { class: "set" }, ...said.map((parts) => element("li", {}, ...parts)))];
+  const said = sets
+    ? answer.map((code) => [name(code)])
+    : answer.map((units, code) => [name(code), ": ", number(units / scale, 2)]);
+  return [
+    sentence("contacts.own"),
+    entered,
+    element("ul", { class: "set" }, ...said.map((parts) => element("li", {}, ...parts))),
+  ];
 }

@@ -1,7 +1,7 @@
 // What an epsilon means: how much more certain a guess can become, in figures that everyone knows.
 
 import { element } from "./elements.js";
-import { isWithinOdds, raised, roundedUp } from "./veilgraph.js";
+import { isWithinOdds, raised, roundedUp } from "./epsilons.js";
 import { number, phrase, sentence } from "./wording.js";
 
 /** Say how sure a guess can become for what a phrase names. */
@@ -15,13 +15,15 @@ export function certainty(epsilon) {
 }
 
 /** Say how likely it is that something true is named. */
-export const likely = (share) => (share > 0.99 ? sentence("chance.high") : sentence("chance", { n: roundedUp(100 * share, 0) }));
+export const likely = (share) =>
+  share > 0.99 ? sentence("chance.high") : sentence("chance", { n: roundedUp(100 * share, 0) });
 
 /** Write how many times as likely a report is at most: three digits, rounded up. */
 export function factor(epsilon) {
   const times = Math.exp(epsilon);
   if (times >= 1e6) return `${number(10)}^${number(Math.ceil(epsilon / Math.LN10 + 1e-9))}`;
-  const unit = 10 ** Math.max(0, 2 - Math.floor(Math.log10(times))), least = Math.ceil(times * unit * (1 - 1e-12));
+  const unit = 10 ** Math.max(0, 2 - Math.floor(Math.log10(times)));
+  const least = Math.ceil(times * unit * (1 - 1e-12));
   return number((isWithinOdds(epsilon, least, unit) ? least : least + 1) / unit);
 }
 

@@ -1,18 +1,22 @@
-// The participant's page: builds the form from the campaign, draws the report on this device, shows it and sends it.
+// The participant's page: builds the form from the campaign, draws the report on this device, shows it and
+// sends it.
 
-import { VeilgraphError, add, canonical, parse, raised, verify, within } from "./veilgraph.js";
+import { VeilgraphError, canonical, parse, verify } from "./veilgraph.js";
 import { Problem, fetchCampaign, hasReported, need, standing, submit, withdraw } from "./delivery.js";
 import { answer, answered, brokenRetention, isLimitLost, leavesListOpen, ledger } from "./device.js";
 import { loadMemory, memoryText, setLimit, stored, total } from "./device.js";
-import { $, element, isolated, quoted } from "./elements.js";
-import { factor, level, likely, points } from "./figures.js";
-import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
+import { $, element, quoted } from "./elements.js";
+import { add, raised, within } from "./epsilons.js";
+import { field, labelInWords, questionsOf, readRecord, textsOf, theirWords } from "./form.js";
+import { factor, level, points } from "./figures.js";
+import { TOLD } from "./problems.js";
+import { rows } from "./review.js";
+import { LANGUAGES, isSpeaking, moment, phrase, preferred, say, sentence, speak } from "./wording.js";
 
-const FEW = 6;
 // One server may have several surveys, each below a path: an invitation to one is none to another.
-const LANGUAGE = "veilgraph:language", INVITATION = `veilgraph:invitation ${location.pathname}`;
+const LANGUAGE = "veilgraph:language";
+const INVITATION = `veilgraph:invitation ${location.pathname}`;
 const DEFAULT_LIMIT = 4; // from even odds, less than 99 in 100: below what the page calls weak
-const SKIP = "skip";
 const CLOCKS_DIFFER = 5 * 60 * 1000; // milliseconds
 
 let text, question, report;
@@ -45,8 +49,10 @@ async function start() {
   [text, ahead] = await fetchCampaign();
   // No limit and no deadline yet, so that the page can explain them; both apply before a report is drawn.
   contacts = parse(text)?.format === 4 ? await import("./contacts.js") : null;
-  question = contacts ? await contacts.verifyRound(text, new Date(0)) : await verify(text, { maxEpsilon: Infinity, now: new Date(0) });
-  $("limit").value = isLimitLost(localStorage) ? "" : ledger(localStorage).limit ?? DEFAULT_LIMIT;
+  question = contacts
+    ? await contacts.verifyRound(text, new Date(0))
+    : await verify(text, { maxEpsilon: Infinity, now: new Date(0) });
+  $("limit").value = isLimitLost(localStorage) ? "" : (ledger(localStorage).limit ?? DEFAULT_LIMIT);
   listen();
   setStatus();
   await findTurn();
@@ -54,45 +60,67 @@ async function start() {
 }
 
 function listen() {
-  $("form").addEventListener("submit", (event) => { event.preventDefault(); attempt(draw); });
+  $("form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    attempt(draw);
+  });
   for (const button of [$("send"), $("again")]) button.addEventListener("click", () => attempt(deliver));
   $("withdraw").addEventListener("click", () => attempt(takeBack, "withdraw"));
-  for (const [said, button] of [["yes", $("sure-yes")], ["no", $("sure-no")]])
+  for (const [said, button] of [
+    ["yes", $("sure-yes")],
+    ["no", $("sure-no")],
+  ])
     button.addEventListener("click", () => $("sure").close(said));
   $("memory-file").addEventListener("change", () => attempt(takeUpMemory));
   $("check").addEventListener("click", () => attempt(check));
   for (const button of document.querySelectorAll(".someone")) button.addEventListener("click", changePerson);
   // A name alone hides nothing: the code is still to be typed.
   for (const field of [$("node"), $("code")])
-    field.addEventListener("change", () => attempt(async () => {
-      const before = turn;
+    field.addEventListener("change", () =>
+      attempt(async () => {
+        const before = turn;
+        await findTurn();
+        if (!report && (turn !== before || findReport())) render();
+        else explainPoints();
+      }),
+    );
+  $("limit").addEventListener("change", () =>
+    attempt(() => {
+      clearProblem();
+      keepLimit();
+      render();
+    }),
+  );
+  addEventListener("hashchange", () =>
+    attempt(async () => {
+      if (!readInvitation()) return;
+      entered = null;
+      $("form").reset();
       await findTurn();
-      if (!report && (turn !== before || findReport())) render(); else explainPoints();
-    }));
-  $("limit").addEventListener("change", () => attempt(() => { clearProblem(); keepLimit(); render(); }));
-  addEventListener("hashchange", () => attempt(async () => {
-    if (!readInvitation()) return;
-    entered = null;
-    $("form").reset();
-    await findTurn();
-    render();
-  }));
+      render();
+    }),
+  );
 }
 
-// --- Who answers ----------------------------------------------------------------------------------------------------
+// --- Who answers -------------------------------------------------------------------------------------------
 
 /**
- * Read name and code from the part of the address after #, which browsers do not send, and remove them from it.
+ * Read name and code from the part of the address after #, which browsers do not send, and remove them from
+ * it.
  *
  * The tab remembers them until it is closed, so that the page can be loaded again.
  */
 function readInvitation() {
-  const read = new URLSearchParams(location.hash.slice(1)), isGiven = read.has("node") && read.has("token");
+  const read = new URLSearchParams(location.hash.slice(1));
+  const isGiven = read.has("node") && read.has("token");
   history.replaceState(null, "", location.pathname);
   try {
-    if (isGiven) sessionStorage.setItem(INVITATION, JSON.stringify({ node: read.get("node"), code: read.get("token") }));
+    if (isGiven)
+      sessionStorage.setItem(INVITATION, JSON.stringify({ node: read.get("node"), code: read.get("token") }));
     invitation = JSON.parse(sessionStorage.getItem(INVITATION));
-  } catch { /* a browser that keeps nothing is told about later */ }
+  } catch {
+    /* a browser that keeps nothing is told about later */
+  }
   if (isGiven) [isSomeoneElse, isRefused, forgotten, outcome, problem] = [false, false, null, null, null];
   return isGiven;
 }
@@ -102,10 +130,15 @@ const code = () => $("code").value.trim() || (invitation?.code ?? "");
 
 /** Find the report that this device drew for the person, or, where nobody is named yet, the only one. */
 function findReport() {
-  const reports = stored(question, localStorage), isTyped = $("node").value.trim() && $("code").value.trim();
+  const reports = stored(question, localStorage);
+  const isTyped = $("node").value.trim() && $("code").value.trim();
   const name = invitation?.node ?? report?.node ?? (isTyped ? node() : undefined);
   // What was withdrawn in one round stays withdrawn in the next.
-  if (name !== undefined) return reports.get(name) ?? (kept(withdrawnKey(name)) === null ? sentInTurn(name) : { campaign: question.id, node: name });
+  if (name !== undefined)
+    return (
+      reports.get(name) ??
+      (kept(withdrawnKey(name)) === null ? sentInTurn(name) : { campaign: question.id, node: name })
+    );
   return reports.size === 1 && !isSomeoneElse ? [...reports.values()][0] : undefined;
 }
 
@@ -117,7 +150,8 @@ function sentInTurn(name) {
 
 /** Find out which round is the person's; who is not named yet has none. */
 async function findTurn() {
-  const name = node(), found = contacts ? await contacts.roundOf(question, name) : null;
+  const name = node();
+  const found = contacts ? await contacts.roundOf(question, name) : null;
   if (name === node()) turn = found; // another name may have been typed meanwhile
 }
 
@@ -126,21 +160,33 @@ const isForOthers = () => turn !== null && turn !== question.wave && report?.cam
 
 function changePerson() {
   sessionStorage.removeItem(INVITATION);
-  [invitation, report, isSomeoneElse, isRefused, outcome, problem, entered, turn] = [null, undefined, true, false, null, null, null, null];
+  [invitation, report, isSomeoneElse, isRefused, outcome, problem, entered, turn] = [
+    null,
+    undefined,
+    true,
+    false,
+    null,
+    null,
+    null,
+    null,
+  ];
   forgotten = null;
   $("form").reset();
   attempt(render).then(() => $("node").focus());
 }
 
-// --- The page -------------------------------------------------------------------------------------------------------
+// --- The page ----------------------------------------------------------------------------------------------
 
 /** Show the page as it stands, in the chosen language. */
 function render() {
   if (!question) return showProblem();
   report = findReport();
   // Who is not asked in this round need not know that it is closed: their own may be open later.
-  const isOthers = isForOthers(), isOver = !isOthers && now() >= question.closes, isClosed = isOver || isPaused();
-  const sent = report && kept(sentKey()), withdrawn = report && kept(withdrawnKey());
+  const isOthers = isForOthers();
+  const isOver = !isOthers && now() >= question.closes;
+  const isClosed = isOver || isPaused();
+  const sent = report && kept(sentKey());
+  const withdrawn = report && kept(withdrawnKey());
   const isSent = Boolean(report) && (sent ?? withdrawn) !== null;
   say($("title"), isOver ? "title.closed" : "title");
   $("clock").hidden = Math.abs(ahead) < CLOCKS_DIFFER;
@@ -156,7 +202,8 @@ function render() {
   for (const part of ["guarantee", "points", "own-words", "asking", "agreement"]) $(part).hidden = isOthers;
   $("draw").disabled = isOthers;
   $("organisers").hidden = false;
-  $("form").hidden = Boolean(report) || isClosed || (isOthers && Boolean(invitation)); // a name that was typed can be corrected
+  // A name that was typed can be corrected.
+  $("form").hidden = Boolean(report) || isClosed || (isOthers && Boolean(invitation));
   $("review").hidden = !report || isSent;
   $("done").hidden = !isSent;
   $("send").hidden = isClosed;
@@ -184,9 +231,11 @@ const shownPart = () => ["form", "review", "done"].find((part) => !$(part).hidde
 
 /** Move the fields for name and code to the part that is shown, or to the withdrawal. A link gives both. */
 function askForCode() {
-  const part = shownPart(), isGiven = Boolean(invitation);
+  const part = shownPart();
+  const isGiven = Boolean(invitation);
   const place = $(`${part === "top" ? "withdraw" : part}-code`);
-  if ($("code-field").parentNode !== place) place.append($("name-field"), $("code-field")); // a field that is moved loses the focus
+  // A field that is moved loses the focus.
+  if ($("code-field").parentNode !== place) place.append($("name-field"), $("code-field"));
   $("name-field").hidden = isGiven || !["form", "top"].includes(part);
   const isKnown = part === "form" ? isGiven : code() !== "" || $("withdraw-part").hidden;
   $("code-field").hidden = isKnown && !isRefused;
@@ -199,44 +248,59 @@ function askForCode() {
 
 function offerLanguages() {
   const choice = $("language");
-  choice.append(...Object.entries(LANGUAGES).map(([tag, name]) => element("option", { value: tag, lang: tag }, name)));
+  choice.append(
+    ...Object.entries(LANGUAGES).map(([tag, name]) => element("option", { value: tag, lang: tag }, name)),
+  );
   choice.value = document.documentElement.lang;
   choice.closest("label").hidden = false;
-  choice.addEventListener("change", () => attempt(async () => {
-    await speak(choice.value);
-    if (storageWorks()) localStorage.setItem(LANGUAGE, choice.value);
-    render();
-  }));
+  choice.addEventListener("change", () =>
+    attempt(async () => {
+      await speak(choice.value);
+      if (storageWorks()) localStorage.setItem(LANGUAGE, choice.value);
+      render();
+    }),
+  );
   document.title = sentence("title");
 }
 
-// --- What is guaranteed ---------------------------------------------------------------------------------------------
+// --- What is guaranteed ------------------------------------------------------------------------------------
 
 function explain() {
   const { closes, notice } = question;
   document.title = sentence("title");
   say($("open"), "open", { time: moment(closes) });
-  const { purpose, contact } = { ...notice, ...theirWords() };
+  const { purpose, contact } = { ...notice, ...theirWords(question) };
   $("purpose").replaceChildren(quoted(purpose));
   say($("contact"), "organisers.contact", { contact: quoted(contact) });
   $("retention").hidden = !notice.retention;
-  if (notice.retention) say($("retention"), "organisers.retention", { time: moment(new Date(notice.retention)) });
+  if (notice.retention)
+    say($("retention"), "organisers.retention", { time: moment(new Date(notice.retention)) });
   const promised = brokenRetention(question, localStorage);
   $("broken").hidden = !promised;
   if (promised) say($("broken"), "organisers.broken", { time: moment(new Date(promised)) });
   explainRounds();
   say($("checked"), "details.checked", { id: element("code", { dir: "ltr" }, question.id) });
-  if (contacts) contacts.explain(question, textsOf(aboutContacts())); else explainLevels();
+  if (contacts) contacts.explain(question, textsOf(question, aboutContacts()));
+  else explainLevels();
 }
 
 function explainLevels() {
-  const { epsilon, parts, features, label } = question, isSingle = asked().length === 1;
+  const { epsilon, parts, features, label } = question;
+  const isSingle = questionsOf(question).length === 1;
   say($("how-sure"), "guarantee.limit");
-  const all = question.waves ? [level(epsilon, "level.rounds", { count: question.waves.count }),
-    level(question.waves.costs.unchanged, isSingle ? "level.unchanged" : "level.unchanged.all")]
+  const all = question.waves
+    ? [
+        level(epsilon, "level.rounds", { count: question.waves.count }),
+        level(question.waves.costs.unchanged, isSingle ? "level.unchanged" : "level.unchanged.all"),
+      ]
     : [level(epsilon, isSingle ? "level.only" : "level.all")];
-  $("levels").replaceChildren(...all, ...(features && label ? [level(parts.label, "level.last")] : []),
-    ...(features && !isSingle ? [level(Math.max(...features.levels), label ? "level.other" : "level.each")] : []));
+  $("levels").replaceChildren(
+    ...all,
+    ...(features && label ? [level(parts.label, "level.last")] : []),
+    ...(features && !isSingle
+      ? [level(Math.max(...features.levels), label ? "level.other" : "level.each")]
+      : []),
+  );
   say($("exact"), "details.exact", { factor: factor(epsilon) });
   say($("unprotected"), "details.unprotected");
   say($("weak"), "weak");
@@ -252,19 +316,30 @@ function explainRounds() {
   if (!waves) return;
   const { count, values } = waves;
   say($("round"), "round", { wave: notice.wave ?? 0, count });
-  const { sampled: m, sizes } = question.features ?? {}, d = sizes?.length ?? 0;
-  $("rounds").replaceChildren(...phrase("rounds", { count }), " ", ...(d > m ? [...phrase("rounds.chosen", { m, d }), " "] : []),
-    ...phrase("rounds.values", { values }));
+  const { sampled = 0, sizes = [] } = question.features ?? {};
+  $("rounds").replaceChildren(
+    ...phrase("rounds", { count }),
+    " ",
+    ...(sizes.length > sampled ? [...phrase("rounds.chosen", { m: sampled, d: sizes.length }), " "] : []),
+    ...phrase("rounds.values", { values }),
+  );
 }
 
 function explainPoints() {
-  const entries = answered(localStorage), spent = total(entries), cost = question.epsilon, names = people(), isCounted = names.includes(report?.node ?? node());
+  const entries = answered(localStorage);
+  const spent = total(entries);
+  const cost = question.epsilon;
+  const names = people();
+  const isCounted = names.includes(report?.node ?? node());
   const [one, two, four] = [1, 2, 4].map(raised);
   say($("points-meaning"), "points.meaning", { one, two, four });
   say($("cost"), question.waves ? "points.rounds" : "points.cost", { cost: points(cost) });
   const isLost = isLimitLost(localStorage);
   $("limit-part").open ||= isLost;
-  say($("spent"), isLost ? "points.spent" : "points.used", { spent: points(spent), limit: points(isLost ? 0 : limit()) });
+  say($("spent"), isLost ? "points.spent" : "points.used", {
+    spent: points(spent),
+    limit: points(isLost ? 0 : limit()),
+  });
   if (entries.some(leavesListOpen)) $("spent").append(" ", ...phrase("points.unprotected"));
   $("sum").hidden = Boolean(report);
   if (contacts) contacts.explainCost(question);
@@ -272,22 +347,31 @@ function explainPoints() {
   $("above").hidden = Boolean(report) || isCounted || within(add(spent, cost), limit());
   $("ledger").hidden = !entries.length;
   $("entries").replaceChildren(...entries.map((entry) => element("li", {}, ...entryInWords(entry))));
-  const others = contacts ? contacts.peopleOf(question) : names, isShared = others.length > 0 && !others.includes(report?.node ?? node());
+  const others = contacts ? contacts.peopleOf(question) : names;
+  const isShared = others.length > 0 && !others.includes(report?.node ?? node());
   $("shared").hidden = !isShared;
   $("shared-person").required = isShared;
-  if (contacts) contacts.explainShared(question); else say($("shared-cost"), "shared.person", { points: points(add(cost, ...names.map(() => cost))) });
+  if (contacts) contacts.explainShared(question);
+  else say($("shared-cost"), "shared.person", { points: points(add(cost, ...names.map(() => cost))) });
   $("shared-names").replaceChildren(...others.map((name) => element("li", {}, quoted(name))));
 }
 
 /** Say what an answer costs; of one that protects no whole list of contacts, for any one contact. */
 function entryInWords(entry) {
-  const { campaign, node: name, epsilon, neighbours } = entry, isOpen = leavesListOpen(entry);
-  return phrase(isOpen ? "points.entry.contact" : "points.entry", { points: points(isOpen ? Number(neighbours.one_entry) : epsilon),
-    name: quoted(name), id: element("code", { dir: "ltr" }, `${campaign.slice(0, 8)}…`) });
+  const { campaign, node: name, epsilon, neighbours } = entry;
+  const isOpen = leavesListOpen(entry);
+  return phrase(isOpen ? "points.entry.contact" : "points.entry", {
+    points: points(isOpen ? Number(neighbours.one_entry) : epsilon),
+    name: quoted(name),
+    id: element("code", { dir: "ltr" }, `${campaign.slice(0, 8)}…`),
+  });
 }
 
 /** Return the names as which this device has answered the survey, in any of its rounds. */
-const people = () => answered(localStorage).filter(({ campaign }) => campaign === question.id).map((each) => each.node);
+const people = () =>
+  answered(localStorage)
+    .filter(({ campaign }) => campaign === question.id)
+    .map((each) => each.node);
 
 /** The person's limit; one that cannot be read is no number, until the person sets it again. */
 const limit = () => Number($("limit").value || (isLimitLost(localStorage) ? NaN : DEFAULT_LIMIT));
@@ -297,150 +381,56 @@ function keepLimit() {
   setLimit(localStorage, limit());
 }
 
-// --- The form -------------------------------------------------------------------------------------------------------
-
-function asked() {
-  return [...(question.features ? question.columns : []), ...(question.label ? [question.label] : [])];
-}
-
-/** Return what the organisers wrote in the page's language, or in another one that the person may read. */
-function theirWords() {
-  const { texts, language } = question.notice, tag = matching(Object.keys(texts), language);
-  return tag ? { ...texts[tag], tag } : {};
-}
-
-/** Return the texts of a question: its own, or the name of the column and its values. */
-function textsOf({ name, values }) {
-  const { questions = {}, tag } = theirWords(), { text = name, help = "", answers = {} } = own(questions, name) ?? {};
-  return { text, help, tag, answer: (value) => own(answers, value) ?? shown(value, values) };
-}
-
-/** Return a property of an object itself: names are the organisers' choice. */
-const own = (object, name) => (Object.hasOwn(object, name) ? object[name] : undefined);
-
-/** A question that may be left out: its report is pure chance, or, for the label beside features, missing. */
-const canSkip = (column) => column !== question.label || Boolean(question.features);
+// --- The form ------------------------------------------------------------------------------------------
 
 /** Build the form, with what was chosen in it before. */
 function buildForm() {
   const chosen = new FormData($("form"));
-  $("questions").replaceChildren(...(contacts ? contacts.fields(question, textsOf(aboutContacts())) : asked().map((column, i) => field(column, `q${i}`))));
+  $("questions").replaceChildren(
+    ...(contacts
+      ? contacts.fields(question, textsOf(question, aboutContacts()))
+      : questionsOf(question).map((column, i) => field(question, column, `q${i}`))),
+  );
   for (const input of $("questions").querySelectorAll("input, select, textarea")) {
     if (input.type === "radio") input.checked = chosen.get(input.name) === input.value;
-    else if (input.type === "checkbox") { if (chosen.has(input.name)) input.click(); }
-    else input.value = chosen.get(input.name) ?? "";
+    else if (input.type === "checkbox") {
+      if (chosen.has(input.name)) input.click();
+    } else input.value = chosen.get(input.name) ?? "";
   }
   if (contacts) contacts.fillLimit();
-  if (question.label) $("questions").append(element("p", { class: "quiet", id: "meaning" }, ...labelInWords()));
-  const leftOut = question.features ? ["skip.feature", ...(question.label ? ["skip.label"] : [])] : ["skip.alone"];
+  if (question.label)
+    $("questions").append(element("p", { class: "quiet", id: "meaning" }, ...labelInWords(question)));
+  const leftOut = question.features
+    ? ["skip.feature", ...(question.label ? ["skip.label"] : [])]
+    : ["skip.alone"];
   $("questions").append(element("p", { class: "quiet" }, ...leftOut.flatMap((key) => [...phrase(key), " "])));
 }
 
 /** What a survey about contacts asks about them. */
 const aboutContacts = () => ({ name: question.name, values: question.classes });
 
-/** Say how many answers to the last question a report names, and how likely the own one is among them. */
-function labelInWords() {
-  const { k, w } = question.label.table, chance = likely(chanceOfTruth());
-  return phrase(w ? "names.set" : "names.one", { w, k, question: quoted(textsOf(question.label).text), chance });
-}
-
-/** Return how likely a report names the person's own answer; a series changes it twice. */
-function chanceOfTruth() {
-  const { label: { table: { k, yes } }, waves } = question, kept = yes / 2 ** 53, again = (waves?.table.yes ?? 2 ** 53) / 2 ** 53;
-  return kept * again + ((1 - kept) * (1 - again)) / (k - 1);
-}
-
-function field(column, id) {
-  if (column.edges) return numberField(column, id);
-  return column.values.length <= FEW ? radioField(column, id) : selectField(column, id);
-}
-
-function numberField(column, id) {
-  const { edges } = column, [low, high] = [edges[0], edges.at(-1)], [isLow, isHigh] = [low, high].map(Number.isFinite);
-  const [any, most, least, both] = column.whole
-    ? ["whole", "whole.most", "whole.least", "whole.range"] : ["number", "number.most", "number.least", "number.range"];
-  const range = phrase(isLow ? (isHigh ? both : least) : (isHigh ? most : any), { low, high });
-  const bounds = { ...(isLow && { min: low }), ...(isHigh && { max: high }) };
-  const steps = column.whole ? { step: "1", inputmode: "numeric" } : { step: "any", inputmode: "decimal" };
-  const input = element("input", { id, name: id, type: "number", ...steps, required: "", ...bounds });
-  return element("div", { class: "field" },
-    element("label", { class: "question", for: id }, asText(column), " ", element("span", { class: "quiet" }, ...range)),
-    ...helped(column, input, id), input, ...(canSkip(column) ? [skipBox(input)] : []));
-}
-
-/** A box beside a number that leaves it out. */
-function skipBox(input) {
-  const box = element("input", { type: "checkbox", name: `${input.id}-skip` });
-  box.addEventListener("change", () => { input.disabled = box.checked; });
-  return element("label", { class: "choice" }, box, element("span", {}, ...phrase("skip")));
-}
-
-/** The choices of a question: a number for each value, so that no value can be confused with another choice. */
-function choices(column) {
-  const { answer: shownAs } = textsOf(column), values = column.values.map((value, i) => [`${i}`, shownAs(value)]);
-  return canSkip(column) ? [...values, [SKIP, sentence("skip")]] : values;
-}
-
-function radioField(column, id) {
-  const offered = choices(column), isShort = offered.length < 4 && offered.every(([, name]) => name.length < 8);
-  const group = element("fieldset", {}), boxes = offered.map(([value, name]) => element("label", { class: "choice" },
-    element("input", { type: "radio", name: id, value, required: "" }), element("span", {}, isolated(name))));
-  group.append(element("legend", {}, asText(column)), ...helped(column, group, id),
-    element("div", { class: `choices${isShort ? " short" : ""}` }, ...boxes));
-  return group;
-}
-
-function selectField(column, id) {
-  const options = choices(column).map(([value, name]) => element("option", { value, dir: "auto" }, name));
-  const select = element("select", { id, name: id, required: "" }, element("option", { value: "" }, ...phrase("choose")), ...options);
-  return element("div", { class: "field" },
-    element("label", { class: "question", for: id }, asText(column)), ...helped(column, select, id), select);
-}
-
-/** The text of a question, in a direction and a language of its own. */
-function asText(column) {
-  const { text, tag } = textsOf(column);
-  return element("bdi", tag ? { lang: tag } : {}, text);
-}
-
-/** The help of a question, if there is one, which describes its field. */
-function helped(column, field, id) {
-  const { help, tag } = textsOf(column);
-  if (!help) return [];
-  field.setAttribute("aria-describedby", `${id}-help`);
-  return [element("p", { class: "quiet help", id: `${id}-help`, dir: "auto", ...(tag && { lang: tag }) }, help)];
-}
-
-/** Return the person's answers as a record; one that was left out is null. */
-function readRecord() {
-  const data = new FormData($("form"));
-  return Object.fromEntries(asked().map(({ name, values }, i) => {
-    const given = data.get(`q${i}`);
-    return [name, given === SKIP || given === null ? null : values ? values[given] : given];
-  }));
-}
-
-/** Show the values 0 and 1 of a column as no and yes. */
-function shown(value, values) {
-  return values.length === 2 && values[0] === "0" && values[1] === "1" ? sentence(["no", "yes"][Number(value)]) : value;
-}
-
-// --- The report -----------------------------------------------------------------------------------------------------
+// --- The report --------------------------------------------------------------------------------------------
 
 async function draw() {
   clearProblem();
   await findTurn();
   if (isForOthers()) return render();
   keepLimit();
-  const name = node(), { spent } = ledger(localStorage);
-  const lost = isForgotten(), { epsilon } = question, cost = add(epsilon, lost ? epsilon : 0);
+  const name = node();
+  const { spent } = ledger(localStorage);
+  const lost = isForgotten();
+  const { epsilon } = question;
+  const cost = add(epsilon, lost ? epsilon : 0);
   if (!people().includes(name))
-    need(within(add(spent, cost), limit()), "problem.limit", { cost: points(cost), spent: points(spent), limit: points(limit()) });
+    need(within(add(spent, cost), limit()), "problem.limit", {
+      cost: points(cost),
+      spent: points(spent),
+      limit: points(limit()),
+    });
   // A browser may refuse: so the person can keep a file.
   if (question.waves) navigator.storage?.persist?.().catch(() => null);
   if (!stored(question, localStorage).has(name)) await checkUnanswered(name);
-  const record = contacts ? contacts.readContacts().length : readRecord();
+  const record = contacts ? contacts.readContacts().length : readRecord(question);
   const sharedDevice = $("shared-person").checked;
   const options = { node: name, storage: localStorage, maxEpsilon: limit(), sharedDevice, lost, now: now() };
   report = contacts ? await contacts.draw(text, question, options) : await answer(text, record, options);
@@ -450,8 +440,12 @@ async function draw() {
 }
 
 // What the person is told who has answered, and where the collector does not say so: nothing was drawn.
-const ANSWERED = { stored: "problem.reported", earlier: "problem.forgotten", withdrawn: "problem.withdrawn",
-  purged: "problem.purged" };
+const ANSWERED = {
+  stored: "problem.reported",
+  earlier: "problem.forgotten",
+  withdrawn: "problem.withdrawn",
+  purged: "problem.purged",
+};
 const UNASKED = { "problem.code": "problem.code.first", "problem.unreachable": "problem.unasked" };
 
 /**
@@ -483,7 +477,7 @@ async function checkUnanswered(name) {
   }
 }
 
-// --- What this device remembers of a series -----------------------------------------------------------------
+// --- What this device remembers of a series ----------------------------------------------------------------
 
 /** Tell whether the person answered earlier rounds with a memory that is lost here. */
 const isForgotten = () => forgotten !== null && forgotten === node() && !people().includes(node());
@@ -513,66 +507,40 @@ async function takeUpMemory() {
 }
 
 function review() {
-  const { sizes, sampled: m, joint, series } = question.features ?? {}, d = sizes?.length ?? 0;
+  const { sizes = [], sampled = 0, joint, series } = question.features ?? {};
   const which = `${joint || series ? "review.chosen" : "review.some"}${question.label ? ".before" : ""}`;
-  const parts = [contacts ? contacts.reviewInWords(question) : sentence(d ? "review.each" : "review.single"), ...(d && (joint || m < d) ? [sentence(which, { m, d })] : [])];
+  const parts = [
+    contacts ? contacts.reviewInWords(question) : sentence(sizes.length ? "review.each" : "review.single"),
+    ...(joint || sampled < sizes.length ? [sentence(which, { m: sampled, d: sizes.length })] : []),
+  ];
   $("explained").textContent = parts.join(" ");
   say($("review-as"), "as", { name: element("strong", {}, quoted(report.node)) });
   $("explained-label").hidden = report.label === null;
-  if (report.label !== null) $("explained-label").replaceChildren(...(contacts ? contacts.inWords(question, textsOf(aboutContacts())) : labelInWords()));
-  $("rows").replaceChildren(...rows().map(([name, before, after]) =>
-    element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, name),
-      element("td", { role: "cell" }, ...[before].flat()), element("td", { role: "cell" }, after))));
+  if (report.label !== null)
+    $("explained-label").replaceChildren(
+      ...(contacts ? contacts.inWords(question, textsOf(question, aboutContacts())) : labelInWords(question)),
+    );
+  const reviewed = contacts
+    ? [contacts.row(question, report, entered, textsOf(question, aboutContacts()))]
+    : rows(question, report, entered);
+  $("rows").replaceChildren(
+    ...reviewed.map(([name, before, after]) =>
+      element(
+        "tr",
+        { role: "row" },
+        element("th", { scope: "row", role: "rowheader" }, name),
+        element("td", { role: "cell" }, ...[before].flat()),
+        element("td", { role: "cell" }, after),
+      ),
+    ),
+  );
   $("raw").textContent = canonical(report);
 }
 
-function rows() {
-  if (contacts) return [contacts.row(question, report, entered, textsOf(aboutContacts()))];
-  const { columns, group, label } = question;
-  const features = (report.features ?? []).map((code, i) => {
-    const members = columns.slice(i * group, (i + 1) * group), [first] = members;
-    if (members.length === 1) return [asText(first), was(first), named(first, code)];
-    const merged = entered && mergedAnswer(members);
-    const name = element("span", {}, ...phrase("range", { low: asText(first), high: asText(members.at(-1)) }));
-    return [name, sentence(merged ? `review.${merged}` : "review.forgotten"), code === null ? sentence("review.out") : sentence(["review.none", "review.any"][code])];
-  });
-  if (!label) return features;
-  if (report.label === null) return [...features, [asText(label), was(label), sentence("review.out")]];
-  if (!report.label.length) return [...features, [asText(label), was(label), named(label, report.label)]];
-  const isHeld = entered && report.label.includes(label.values.indexOf(entered[label.name]));
-  const remark = element("span", { class: "quiet" }, ...phrase(isHeld ? "review.among" : "review.apart"));
-  const set = element("ul", { class: "set" }, ...report.label.map((code) => element("li", {}, named(label, code))));
-  return [...features, [asText(label), [was(label), ...(entered ? [element("br", {}), remark] : [])], set]];
-}
+// --- Sending -----------------------------------------------------------------------------------------------
 
-/** Return what is known of columns that are merged: one that is left out leaves out all. */
-function mergedAnswer(members) {
-  if (members.some(({ name }) => entered[name] === null)) return "skipped";
-  return members.some(({ name, values }) => values.indexOf(entered[name]) > 0) ? "any" : "none";
-}
-
-function was(column) {
-  if (!entered) return sentence("review.forgotten");
-  const given = entered[column.name];
-  if (given === null) return sentence("review.skipped");
-  return isolated(column.values ? textsOf(column).answer(given) : given);
-}
-
-function named(column, code) {
-  if (code === null) return sentence("review.out");
-  const { values, edges, whole } = column;
-  if (!edges) return isolated(textsOf(column).answer(values[code]));
-  const [low, high] = [edges[code], edges[code + 1]], isLast = code === edges.length - 2;
-  if (low === -Infinity && !isLast) return sentence("range.most", { high });
-  if (high === Infinity) return sentence("range.least", { low });
-  if (isLast) return sentence("range", { low, high });
-  if (!whole) return sentence("range.below", { low, high });
-  return high === low + 1 ? isolated(`${low}`) : sentence("range", { low, high: high - 1 });
-}
-
-// --- Sending --------------------------------------------------------------------------------------------------------
-
-const sentKey = ({ campaign, node: name, wave } = report) => `veilgraph:sent:${campaign}:${name}${wave ? `:${wave}` : ""}`;
+const sentKey = ({ campaign, node: name, wave } = report) =>
+  `veilgraph:sent:${campaign}:${name}${wave ? `:${wave}` : ""}`;
 const withdrawnKey = (name = report.node) => `veilgraph:withdrawn:${question.series ?? question.id}:${name}`;
 
 async function deliver() {
@@ -585,10 +553,11 @@ async function deliver() {
 
 /** Withdraw, or object before there is an answer, with name and code. It is final: the person confirms it. */
 async function takeBack() {
-  const name = report?.node ?? node(), campaign = question.series ?? question.id; // of all rounds together
+  const name = report?.node ?? node();
+  const campaign = question.series ?? question.id; // of all rounds together
   clearProblem();
   need(name && code(), "problem.code.missing");
-  if (!await isSure(name)) return;
+  if (!(await isSure(name))) return;
   await ask("withdrawing", async (wait) => {
     const receipt = await withdraw({ campaign, node: name }, code(), { wait });
     localStorage.setItem(withdrawnKey(name), canonical(receipt));
@@ -625,7 +594,9 @@ async function ask(doing, work) {
   const buttons = [$("send"), $("again"), $("withdraw")];
   clearProblem();
   need(code(), "problem.code.missing");
-  buttons.forEach((button) => { button.disabled = true; });
+  buttons.forEach((button) => {
+    button.disabled = true;
+  });
   say($("status"), doing);
   held = null;
   try {
@@ -635,14 +606,17 @@ async function ask(doing, work) {
     $("done-heading").focus();
   } catch (error) {
     const [key] = error.shown ?? [];
-    if (key === "problem.withdrawn") localStorage.setItem(withdrawnKey(), canonical(null)); // from another device
+    // From another device.
+    if (key === "problem.withdrawn") localStorage.setItem(withdrawnKey(), canonical(null));
     if ((isRefused = key === "problem.code")) $("code").value = "";
     render();
     if (isRefused) $("code").focus();
     throw error;
   } finally {
     setStatus();
-    buttons.forEach((button) => { button.disabled = false; });
+    buttons.forEach((button) => {
+      button.disabled = false;
+    });
   }
 }
 
@@ -650,8 +624,15 @@ function confirm(isWithdrawn, receipt) {
   say($("done-heading"), isWithdrawn ? "withdrawn" : "done");
   const name = element("strong", {}, quoted(report.node));
   $("done-as").replaceChildren(...(isWithdrawn ? inName(report.node) : phrase("as", { name })));
-  say($("receipt"), isWithdrawn ? "withdrawn.now" : outcome ?? "done.earlier");
-  say($("kept"), isWithdrawn ? "withdrawn.kept" : question.waves || (contacts && !question.turns) ? "done.round" : "done.kept");
+  say($("receipt"), isWithdrawn ? "withdrawn.now" : (outcome ?? "done.earlier"));
+  say(
+    $("kept"),
+    isWithdrawn
+      ? "withdrawn.kept"
+      : question.waves || (contacts && !question.turns)
+        ? "done.round"
+        : "done.kept",
+  );
   say($("receipt-why"), isWithdrawn ? "withdrawn.receipt" : "receipt.why");
   $("standing").replaceChildren(...(held ? phrase(`standing.${held}`) : []));
   $("signed").hidden = !receipt?.signature; // earlier versions kept none
@@ -659,11 +640,15 @@ function confirm(isWithdrawn, receipt) {
   $("save").href = asFile(canonical(receipt ?? null));
 }
 
-// --- Storage, problems ----------------------------------------------------------------------------------------------
+// --- Storage, problems -------------------------------------------------------------------------------------
 
 /** Return what the browser keeps under a key, or null; some browsers refuse every access. */
 function kept(key) {
-  try { return localStorage.getItem(key); } catch { return null; }
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
 }
 
 function storageWorks() {
@@ -696,37 +681,12 @@ function showProblem() {
 
 async function attempt(work, place = null) {
   acted = place;
-  try { await work(); } catch (error) { fail(error); }
+  try {
+    await work();
+  } catch (error) {
+    fail(error);
+  }
 }
-
-// What the modules that know no language say, in the page's words.
-const TOLD = {
-  "The campaign was altered.": "problem.altered",
-  "The tables do not give the stated guarantee.": "problem.untrue",
-  "This is not a campaign.": "problem.unreadable",
-  "The campaign is closed.": "problem.closed",
-  "A stored report is damaged, and a second one would reveal more.": "problem.damaged",
-  "This browser is too old: two tabs could answer at once.": "problem.old",
-  "Open this page over https.": "problem.insecure",
-  "This device has answered the campaign before, and answers it once.": "problem.answered",
-  "A node has 1 to 256 characters.": "problem.name",
-  "This device has seen a later notice of the campaign.": "problem.older",
-  "This device has seen another notice of this version.": "problem.altered",
-  "Set your limit first.": "problem.limit.none",
-  "Your limit cannot be read.": "problem.limit.lost",
-  "No wave is open.": "problem.paused",
-  "This wave is over.": "problem.over",
-  "This is not the wave that follows those which this device has answered.": "problem.follows",
-  "Set your limit for one entry first.": "problem.limit.entry",
-  "The answer protects single entries, and no whole lists: set your limit for one entry first.": "problem.limit.entry",
-  "Another wave is this person's turn.": "problem.turn",
-  "This is not a wave about neighbours.": "problem.unreadable",
-  "This is another table than that of the wave: get it again.": "problem.table",
-  "The published table cannot be used: get it again.": "problem.table",
-  "The people of this series were changed.": "problem.people",
-  "This file is not what a device remembered of this person in this survey.": "problem.memory",
-  "You are not among the people of this wave: correct your name.": "problem.person",
-};
 
 function fail(error) {
   setStatus();

@@ -3,99 +3,115 @@ export class VeilgraphError extends Error {}
 
 /** Randomizer of one value: words that name the truth, words of each other value, and the size of a set. */
 export interface Table {
-	readonly k: number;
-	readonly yes: number;
-	readonly no: number;
-	readonly w?: number;
+  readonly domainSize: number;
+  readonly yes: number;
+  readonly no: number;
+  readonly setSize?: number;
 }
 
-/** Randomizer of one value by sets of w of the k values. */
+/** Randomizer of one value by sets of `setSize` of the `domainSize` values. */
 export interface SetTable extends Table {
-	readonly w: number;
+  readonly setSize: number;
 }
 
 /** One declared column: its values, or the edges of its bins and whether its numbers are whole. */
 export type Column =
-	| { readonly name: string; readonly values: readonly string[]; readonly edges?: undefined }
-	| { readonly name: string; readonly edges: readonly number[]; readonly whole: boolean; readonly values?: undefined };
+  | { readonly name: string; readonly values: readonly string[]; readonly edges?: undefined }
+  | {
+      readonly name: string;
+      readonly edges: readonly number[];
+      readonly setSizehole: boolean;
+      readonly values?: undefined;
+    };
 
 /** Texts of one question in one language; what is left out is shown as the schema has it. */
 export interface QuestionTexts {
-	readonly text?: string;
-	readonly help?: string;
-	readonly answers?: Readonly<Record<string, string>>;
+  readonly text?: string;
+  readonly help?: string;
+  readonly answers?: Readonly<Record<string, string>>;
 }
 
 /** Texts of a campaign in one language. */
 export interface Translation {
-	readonly purpose?: string;
-	readonly contact?: string;
-	readonly note?: string;
-	readonly questions?: Readonly<Record<string, QuestionTexts>>;
+  readonly purpose?: string;
+  readonly contact?: string;
+  readonly note?: string;
+  readonly questions?: Readonly<Record<string, QuestionTexts>>;
 }
 
 /** What a campaign says about the public graph; a series keeps it in all its documents. */
 export interface PublicGraph {
-	readonly nodes: number;
-	readonly sha256: string;
+  readonly nodes: number;
+  readonly sha256: string;
 }
 
 /** The part of a campaign that may change; each change raises its version. Times are UTC, in ISO 8601. */
 export interface Notice {
-	readonly version: number;
-	/** SHA-256 of its canonical form; the campaign's id, in formats that bind reports to the notice. */
-	readonly sha256: string;
-	readonly purpose: string;
-	readonly contact: string;
-	readonly closes: string;
-	/** When the organiser promises to delete the reports. */
-	readonly retention: string | null;
-	readonly note: string;
-	readonly wave: number | null;
-	/** By language, a BCP 47 tag. */
-	readonly texts: Readonly<Record<string, Translation>>;
-	/** The language for people of all others; null without texts. */
-	readonly language: string | null;
+  readonly version: number;
+  /** SHA-256 of its canonical form; the campaign's id, in formats that bind reports to the notice. */
+  readonly sha256: string;
+  readonly purpose: string;
+  readonly contact: string;
+  readonly closes: string;
+  /** When the organiser promises to delete the reports. */
+  readonly retention: string | null;
+  readonly note: string;
+  readonly setSizeave: number | null;
+  /** By language, a BCP 47 tag. */
+  readonly texts: Readonly<Record<string, Translation>>;
+  /** The language for people of all others; null without texts. */
+  readonly language: string | null;
 }
 
 /** A campaign that was verified. */
 export interface Question {
-	readonly id: string;
-	readonly graph: PublicGraph;
-	readonly notice: Notice;
-	readonly closes: Date;
-	readonly columns: readonly Column[];
-	readonly group: number;
-	readonly features: {
-		readonly sizes: readonly number[];
-		readonly sampled: number;
-		readonly joint?: boolean;
-		/** Of a series: tables of a wave's report about each feature; `tables` are those of permanent answers. */
-		readonly series?: readonly Table[];
-		readonly tables: readonly Table[] | Readonly<Record<number, Table>>;
-		readonly x: number;
-		readonly levels: readonly number[];
-	} | null;
-	readonly label: { readonly name: string; readonly values: readonly string[]; readonly table: Table } | null;
-	/** A series: the label's table is that of permanent answers, this one that of each wave's report about them. */
-	readonly waves: {
-		readonly count: number;
-		/** Different values of a person that are answered, for each question. */
-		readonly values: number;
-		/** Null if no label is asked for. */
-		readonly table: Table | null;
-		/** Epsilon of the label for any two histories; 0 without one. */
-		readonly y: number;
-		/** Epsilons of all waves, features and label together, by the relation between two histories. */
-		readonly costs: { readonly any_histories: number; readonly same_pattern: number; readonly unchanged: number };
-	} | null;
-	/** Epsilons of the features and of the label, at user level; 0 where they are not asked for. */
-	readonly parts: { readonly features: number; readonly label: number };
-	/** What a report reveals at most, at user level: any two records; all waves of a series, any two histories. */
-	readonly epsilon: number;
+  readonly id: string;
+  readonly graph: PublicGraph;
+  readonly notice: Notice;
+  readonly closes: Date;
+  readonly columns: readonly Column[];
+  readonly group: number;
+  readonly features: {
+    readonly sizes: readonly number[];
+    readonly sampled: number;
+    readonly joint?: boolean;
+    /** Of a series: tables of a wave's report about each feature; `tables` are those of permanent answers. */
+    readonly series?: readonly Table[];
+    readonly tables: readonly Table[] | Readonly<Record<number, Table>>;
+    /** Epsilon of all features together: user level, any two records. */
+    readonly epsilon: number;
+    readonly levels: readonly number[];
+  } | null;
+  readonly label: { readonly name: string; readonly values: readonly string[]; readonly table: Table } | null;
+  /**
+   * A series: the label's table is that of permanent answers, this one that of each wave's report about them.
+   */
+  readonly setSizeaves: {
+    readonly count: number;
+    /** Different values of a person that are answered, for each question. */
+    readonly values: number;
+    /** Null if no label is asked for. */
+    readonly table: Table | null;
+    /** Epsilon of the label for any two histories; 0 without one. */
+    readonly labelEpsilon: number;
+    /** Epsilons of all waves, features and label together, by the relation between two histories. */
+    readonly costs: {
+      readonly any_histories: number;
+      readonly same_pattern: number;
+      readonly unchanged: number;
+    };
+  } | null;
+  /** Epsilons of the features and of the label, at user level; 0 where they are not asked for. */
+  readonly parts: { readonly features: number; readonly label: number };
+  /**
+   * What a report reveals at most, at user level: any two records; all waves of a series, any two histories.
+   */
+  readonly epsilon: number;
 }
 
-/** Answers by the names of the campaign; null leaves a question out. Only a label that is left out is visible. */
+/**
+ * Answers by the names of the campaign; null leaves a question out. Only a label that is left out is visible.
+ */
 export type RawRecord = Readonly<Record<string, string | number | boolean | null>>;
 
 /** Codes of the features, null for one that is left out; null where they are not collected. */
@@ -118,20 +134,25 @@ export function encode(question: Question, record: RawRecord): [Features, number
 
 /** Randomize codes with the system's randomness. Other sources of words are for tests. */
 export function randomize(
-	question: Question, features: Features, label: number | null, word?: Word,
+  question: Question,
+  features: Features,
+  label: number | null,
+  word?: Word,
 ): [ReportedFeatures, ReportedLabel];
 
-/** What a device remembers of a question in a series; private, because permanent answers are kept by value. */
+/**
+ * What a device remembers of a question in a series; private, because permanent answers are kept by value.
+ */
 export interface QuestionMemory {
-	/** Of a feature, the number of its values stands for an answer that was left out. */
-	readonly answers: Readonly<Record<number, number>>;
-	readonly current: number | null;
-	readonly reports: Readonly<Record<number, number>>;
+  /** Of a feature, the number of its values stands for an answer that was left out. */
+  readonly answers: Readonly<Record<number, number>>;
+  readonly current: number | null;
+  readonly reports: Readonly<Record<number, number>>;
 }
 
 /** What a device remembers of a series: of the label, and of each feature that was chosen. */
 export interface Memory extends QuestionMemory {
-	readonly features?: Readonly<Record<number, QuestionMemory>>;
+  readonly features?: Readonly<Record<number, QuestionMemory>>;
 }
 
 /** What a device remembers before the first wave. */
@@ -142,33 +163,20 @@ export function wavesOf(memory: Memory): number[];
 
 /** Add the report of the open wave to the memory; a wave is never drawn twice. */
 export function randomizeWave(
-	question: Question, memory: Memory, features: Features, label: number | null, word?: Word,
+  question: Question,
+  memory: Memory,
+  features: Features,
+  label: number | null,
+  word?: Word,
 ): Memory;
-
-/** Write an epsilon with four decimals, rounded up. */
-export function shown(epsilon: number): string;
-
-/** Add epsilons as they are written; the sum is rounded up, as text too. */
-export function add(...epsilons: readonly (number | string)[]): number;
-
-/** Round a number up, as it is written, to so many decimals. */
-export function roundedUp(x: number, digits: number): number;
-
-/** Tell whether an epsilon is at most ln(a / b), for whole numbers a and b. */
-export function isWithinOdds(epsilon: number, a: number, b: number): boolean;
-
-/** Return how many times in 100 a guess is right at most, if it was right 50 times before; 100: near certainty. */
-export function raised(epsilon: number): number;
-
-/** Tell whether an epsilon is within a limit, up to the last digits. */
-export function within(epsilon: number, limit: number): boolean;
 
 /** Throw a VeilgraphError unless a condition holds. */
 export function need(condition: unknown, message?: string): asserts condition;
 
 /**
- * Write a report as it is sent: its canonical form, and spaces up to the length of the longest report of the campaign.
- * A shorter body would tell who watches the network something of the answers. A wave about neighbours is a question, too.
+ * Write a report as it is sent: its canonical form, and spaces up to the length of the longest report of the
+ * campaign. A shorter body would tell who watches the network something of the answers. A wave about
+ * neighbours is a question, too.
  */
 export function padded(question: { readonly id: string }, report: { readonly node: string }): string;
 

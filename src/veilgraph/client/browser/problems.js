@@ -1,0 +1,30 @@
+// What the modules that know no language say, in the page's words.
+
+export const TOLD = {
+  "The campaign was altered.": "problem.altered",
+  "The tables do not give the stated guarantee.": "problem.untrue",
+  "This is not a campaign.": "problem.unreadable",
+  "The campaign is closed.": "problem.closed",
+  "A stored report is damaged, and a second one would reveal more.": "problem.damaged",
+  "This browser is too old: two tabs could answer at once.": "problem.old",
+  "Open this page over https.": "problem.insecure",
+  "This device has answered the campaign before, and answers it once.": "problem.answered",
+  "A node has 1 to 256 characters.": "problem.name",
+  "This device has seen a later notice of the campaign.": "problem.older",
+  "This device has seen another notice of this version.": "problem.altered",
+  "Set your limit first.": "problem.limit.none",
+  "Your limit cannot be read.": "problem.limit.lost",
+  "No wave is open.": "problem.paused",
+  "This wave is over.": "problem.over",
+  "This is not the wave that follows those which this device has answered.": "problem.follows",
+  "Set your limit for one entry first.": "problem.limit.entry",
+  "The answer protects single entries, and no whole lists: set your limit for one entry first.":
+    "problem.limit.entry",
+  "Another wave is this person's turn.": "problem.turn",
+  "This is not a wave about neighbours.": "problem.unreadable",
+  "This is another table than that of the wave: get it again.": "problem.table",
+  "The published table cannot be used: get it again.": "problem.table",
+  "The people of this series were changed.": "problem.people",
+  "This file is not what a device remembered of this person in this survey.": "problem.memory",
+  "You are not among the people of this wave: correct your name.": "problem.person",
+};
