@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,7 +14,9 @@ import typer
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
-from veilgraph.cli._common import echo, echo_json, needs_extra
+from veilgraph.cli._common import echo, needs_extra
+from veilgraph.cli.options import CampaignArgument, JsonOption, StoreOption
+from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import RunError
 from veilgraph.privacy.plain_text import counted
 
@@ -22,10 +25,8 @@ if TYPE_CHECKING:
     from veilgraph.collector.store import ReportStore
 
 CampaignFile = Annotated[Path, typer.Option(help="The campaign, .json.")]
-Store = Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")]
 # Digits of a campaign's id that confirm a purge before its date.
 _CONFIRMED_DIGITS = 8
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def role_token(
@@ -54,7 +55,7 @@ def role_token(
 
 def withdraw_node(
     campaign: CampaignFile,
-    store: Store,
+    store: StoreOption,
     node: Annotated[
         str | None, typer.Argument(help="The node whose reports are deleted.", metavar="NODE", show_default=False)
     ] = None,
@@ -66,19 +67,19 @@ def withdraw_node(
         bool,
         typer.Option("--objection", help="Record that NODE objects, who has not answered: no report, no reminder."),
     ] = False,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Delete the reports of a person who asked you to, or record their objection; none of this node is stored again."""
     if (node is None) == (listed is None):
         raise RunError("who withdraws is missing or given twice: give NODE, or --listed with a list of withdrawals")
     asked = Campaign.from_json(campaign.read_bytes())
     if listed is not None:
-        _withdraw_again(asked, store, listed, as_json=as_json)
+        emit(_withdraw_again(asked, store, listed), as_json=as_json)
     elif node is not None:
-        _withdraw_one(asked, store, check_node(node), objection=objection, as_json=as_json)
+        emit(_withdraw_one(asked, store, check_node(node), objection=objection), as_json=as_json)
 
 
-def _withdraw_again(asked: Campaign, store: str, listed: Path, *, as_json: bool) -> None:
+def _withdraw_again(asked: Campaign, store: str, listed: Path) -> Facts:
     """Withdraw every node of a list that the store, an older backup, does not know as withdrawn."""
     opened = _open(store)
     try:
@@ -91,20 +92,18 @@ def _withdraw_again(asked: Campaign, store: str, listed: Path, *, as_json: bool)
         total = opened.withdrawals(asked.series)
     finally:
         opened.close()
-    if as_json:
-        echo_json({"listed": len(nodes), "withdrawn": len(again), "withdrawals": total})
-    else:
-        echo(
-            f"{counted(len(nodes), 'node')} of this campaign in the list; withdrawn again: {len(again)}.",
-            f"The campaign has {counted(total, 'withdrawal')}.",
-        )
+    sentences = [
+        f"{counted(len(nodes), 'node')} of this campaign in the list; withdrawn again: {len(again)}.",
+        f"The campaign has {counted(total, 'withdrawal')}.",
+    ]
+    return Facts({"listed": len(nodes), "withdrawn": len(again), "withdrawals": total}, sentences)
 
 
 def list_withdrawals(
     campaign: CampaignFile,
-    store: Store,
+    store: StoreOption,
     out: Annotated[Path, typer.Option(help="The list, .csv. Names are added to a list that exists.")],
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Add who withdrew to a list in a file, which survives the loss of the database; after a purge, remove them."""
     asked = Campaign.from_json(campaign.read_bytes())
@@ -121,17 +120,16 @@ def list_withdrawals(
             opened.record("list withdrawals", detail, now=time.time(), actor="owner")
     finally:
         opened.close()
-    if as_json:
-        echo_json(
-            {"campaign": asked.id, "withdrawals": len(nodes), "added": added, "removed": removed, "out": str(out)}
-        )
-    elif is_purged:
-        echo(f"The campaign is purged: {counted(removed, 'name')} removed from {out}. Delete older copies yourself.")
-    else:
-        echo(f"{counted(added, 'withdrawal')} added to {out}. It names people: keep it secret, and on another disk.")
+    document = {"campaign": asked.id, "withdrawals": len(nodes), "added": added, "removed": removed, "out": str(out)}
+    sentence = (
+        f"The campaign is purged: {counted(removed, 'name')} removed from {out}. Delete older copies yourself."
+        if is_purged
+        else f"{counted(added, 'withdrawal')} added to {out}. It names people: keep it secret, and on another disk."
+    )
+    emit(Facts(document, [sentence]), as_json=as_json)
 
 
-def _withdraw_one(asked: Campaign, store: str, name: str, *, objection: bool, as_json: bool) -> None:
+def _withdraw_one(asked: Campaign, store: str, name: str, *, objection: bool) -> Facts:
     opened = _open(store)
     try:
         if opened.standing(asked.series, name).value == "missing" and not objection:
@@ -143,26 +141,25 @@ def _withdraw_one(asked: Campaign, store: str, name: str, *, objection: bool, as
         total = opened.withdrawals(asked.series)
     finally:
         opened.close()
-    if as_json:
-        echo_json({"node": name, "status": "withdrawn" if is_new else "withdrawn before", "withdrawals": total})
-        return
-    echo(
+    sentences = [
         f"Node {name!a}: what was stored of it is deleted, and nothing is stored again. It is not reminded."
         if is_new
         else f"Node {name!a} withdrew or objected before.",
         f"The campaign has {counted(total, 'withdrawal')}. Models that were trained before hold what was withdrawn: "
         "train again.",
-    )
+    ]
+    status = "withdrawn" if is_new else "withdrawn before"
+    return Facts({"node": name, "status": status, "withdrawals": total}, sentences)
 
 
 def purge(
-    campaign: Annotated[Path, typer.Argument(help="A campaign, .json.", metavar="CAMPAIGN")],
-    store: Store,
+    campaign: CampaignArgument,
+    store: StoreOption,
     at_once: Annotated[bool, typer.Option("--now", help="Do not wait for the campaign's retention date.")] = False,
     confirm: Annotated[
         str | None, typer.Option(help="With --now: the beginning of the campaign's id, to confirm.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Delete all reports of a campaign after its retention date; it accepts none again."""
     asked = Campaign.from_json(campaign.read_bytes())
@@ -185,14 +182,12 @@ def purge(
         deleted = opened.purge(asked, now=time.time(), actor="owner")
     finally:
         opened.close()
-    if as_json:
-        echo_json({"campaign": asked.id, "deleted": deleted})
-    else:
-        echo(
-            f"{counted(deleted, 'report')} deleted. The campaign accepts none again, and the audit log says so.",
-            "Models that were trained before hold copies of reports: delete their folders, and old backups. 'campaign "
-            "withdrawals' takes the names off a list of withdrawals.",
-        )
+    sentences = [
+        f"{counted(deleted, 'report')} deleted. The campaign accepts none again, and the audit log says so.",
+        "Models that were trained before hold copies of reports: delete their folders, and old backups. 'campaign "
+        "withdrawals' takes the names off a list of withdrawals.",
+    ]
+    emit(Facts({"campaign": asked.id, "deleted": deleted}, sentences), as_json=as_json)
 
 
 def audit_log(
@@ -206,7 +201,7 @@ def audit_log(
         list[str] | None,
         typer.Option(help="Hash that you noted before: entries removed since then are noticed. May be repeated."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show who did what with the reports: exports, sign-ins, withdrawals, purges; or check that it is unaltered."""
     asked = None if campaign is None else Campaign.from_json(campaign.read_bytes())
@@ -226,26 +221,52 @@ def audit_log(
         raise RunError("give either --store, or --file with what an auditor downloaded from /v1/audit-log")
     logs = logs or {"": []}
     noted = [each.strip().lower() for each in head or []]
-    checks = check or bool(noted)
-    heads = _checked(logs, noted) if checks else {}
-    if as_json:
-        entries = [entry.document | {"hour": _hour(entry)} for log in logs.values() for entry in log]
-        only = {"head": next(iter(heads.values()))} if len(heads) == 1 else {}
-        echo_json({"entries": entries} | ({"unaltered": True, "heads": heads} | only if checks else {}))
-        return
-    for name, log in logs.items():
-        if len(logs) > 1:
-            echo(_heading(name, documents.get(name)))
-        if checks:
-            echo(
-                f"The audit log is unaltered: {counted(len(log), 'entry', 'entries')}"
-                + (", and it holds the one that you noted." if {entry.hash for entry in log} & {*noted} else "."),
-                f"Head: {heads[name]}",
+    heads = _checked(logs, noted) if check or noted else None
+    emit(ShownLogs(logs, heads, frozenset(noted), documents), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class ShownLogs:
+    """Audit logs, of one campaign or of several.
+
+    Attributes:
+        logs: entries by campaign.
+        heads: hash of the last entry of each log; None if the logs were not checked.
+        noted: hashes that were noted before.
+        documents: documents of campaigns by their ids.
+    """
+
+    logs: Mapping[str, Sequence[Entry]]
+    heads: Mapping[str, str] | None
+    noted: frozenset[str]
+    documents: Mapping[str, str]
+
+    @property
+    def document(self) -> dict[str, object]:
+        """All entries as JSON-ready values, and the heads if the logs were checked."""
+        entries = [entry.document | {"hour": _hour(entry)} for log in self.logs.values() for entry in log]
+        if self.heads is None:
+            return {"entries": entries}
+        only = {"head": next(iter(self.heads.values()))} if len(self.heads) == 1 else {}
+        return {"entries": entries, "unaltered": True, "heads": self.heads} | only
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """A line for each entry; or what was found about each log if the logs were checked."""
+        for name, log in self.logs.items():
+            if len(self.logs) > 1:
+                yield _heading(name, self.documents.get(name))
+            if self.heads is None:
+                yield from (_line(entry) for entry in log)
+                continue
+            found = ", and it holds the one that you noted." if {entry.hash for entry in log} & self.noted else "."
+            yield f"The audit log is unaltered: {counted(len(log), 'entry', 'entries')}{found}"
+            yield f"Head: {self.heads[name]}"
+        if self.heads is not None:
+            yield (
+                "Note each head outside of this machine: --head finds out later whether entries were removed at the "
+                "end."
             )
-        else:
-            echo(*(_line(entry) for entry in log))
-    if checks:
-        echo("Note each head outside of this machine: --head finds out later whether entries were removed at the end.")
 
 
 def _open(store: str) -> ReportStore:

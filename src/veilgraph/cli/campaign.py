@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import typer
@@ -20,7 +20,9 @@ from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.receipt import Receipt, read_receipt
 from veilgraph.campaign.report import check_node
 from veilgraph.campaign.tokens import new_key, read_keys, token_for
-from veilgraph.cli._common import echo, echo_json, needs_extra
+from veilgraph.cli._common import echo, needs_extra
+from veilgraph.cli.options import CampaignArgument, JsonOption, takes_groups
+from veilgraph.cli.output import Facts, emit
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import Graph, read_ids
@@ -33,132 +35,182 @@ from veilgraph.privacy.schema import FeatureSchema
 campaign_app = typer.Typer(help="Make, explain and check campaigns, and make their tokens.")
 
 _A_TIME = "2027-01-31 (the end of that day), or 2027-01-31T18:00:00, with an offset or in --zone"
-Retention = Annotated[str | None, typer.Option(help=f"Time after which you delete the reports: {_A_TIME}.")]
 Zone = Annotated[str, typer.Option(help="Time zone of dates and times without an offset, such as Europe/Berlin.")]
-CampaignFile = Annotated[Path, typer.Argument(help="A campaign, .json.", metavar="CAMPAIGN")]
 Nodes = Annotated[Path | None, typer.Option(help="Node table with a column 'id', if some nodes have no edge.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # Before every closing date: a closed campaign can be checked too.
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 
 
-@campaign_app.command()
-def new(
-    purpose: Annotated[str, typer.Option(help="Purpose of the reports, in words for participants.")],
-    contact: Annotated[str, typer.Option(help="Contact for participants.")],
-    closes: Annotated[str, typer.Option(help=f"Time until which reports are accepted: {_A_TIME}.")],
-    out: Annotated[Path, typer.Option(help="The campaign file to write.")],
+@dataclass(frozen=True, kw_only=True)
+class _NoticeOptions:
+    """What participants are told."""
+
+    purpose: Annotated[str, typer.Option(help="Purpose of the reports, in words for participants.")]
+    contact: Annotated[str, typer.Option(help="Contact for participants.")]
+    closes: Annotated[str, typer.Option(help=f"Time until which reports are accepted: {_A_TIME}.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AskedOptions:
+    """What is asked of whom, and what a report may reveal: by a plan, or by schema, graph and budget."""
+
     plan: Annotated[
         Path | None, typer.Option(help="A plan of 'veilgraph plan --out': schema, graph, mechanisms and label.")
-    ] = None,
-    schema: Annotated[Path | None, typer.Option(help="Schema of the features and the label, .toml.")] = None,
-    graph: Annotated[Path | None, typer.Option(help="The public graph: edge table, .csv or .parquet.")] = None,
+    ] = None
+    schema: Annotated[Path | None, typer.Option(help="Schema of the features and the label, .toml.")] = None
+    graph: Annotated[Path | None, typer.Option(help="The public graph: edge table, .csv or .parquet.")] = None
     epsilon_x: Annotated[
         float | None, typer.Option(help="Budget of each sampled feature; without it, no features are collected.")
-    ] = None,
-    sampled: Annotated[int | None, typer.Option(help="Number of features that each person samples.")] = None,
-    epsilon_y: Annotated[
-        float | None, typer.Option(help="Budget of the label; without it, no label is collected.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="Name of the label; default: 'label'.")] = None,
-    waves: Annotated[int | None, typer.Option(help="Make it a series: ask everything in this number of waves.")] = None,
+    ] = None
+    sampled: Annotated[int | None, typer.Option(help="Number of features that each person samples.")] = None
+    epsilon_y: Annotated[float | None, typer.Option(help="Budget of the label; without it, no label is collected.")] = (
+        None
+    )
+    label: Annotated[str | None, typer.Option(help="Name of the label; default: 'label'.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SeriesOptions:
+    """How often everything is asked."""
+
+    waves: Annotated[int | None, typer.Option(help="Make it a series: ask everything in this number of waves.")] = None
     values: Annotated[
         int, typer.Option(help="Series: different values of a person that are answered, for each question.")
-    ] = 2,
+    ] = 2
     wave_epsilon: Annotated[
         float | None, typer.Option(help="Series: budget of the label in a wave's report; default: half of --epsilon-y.")
-    ] = None,
+    ] = None
     wave_epsilon_x: Annotated[
         float | None, typer.Option(help="Series: budget of a feature in a wave's report; default: half of --epsilon-x.")
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NeighbourOptions:
+    """Whether answers about private neighbours follow, and which."""
+
     private_neighbours: Annotated[
         bool,
         typer.Option(
             "--private-neighbours",
             help="Begin a series about private neighbours: the label alone; --graph is a table with the column id.",
         ),
-    ] = False,
+    ] = False
     answer: Annotated[
         str | None,
         typer.Option(
             help="Private neighbours: the answer that follows: histogram, class or list.", show_default="histogram"
         ),
-    ] = None,
-    retention: Retention = None,
-    zone: Zone = "UTC",
+    ] = None
+
+    @property
+    def follows(self) -> str | None:
+        """The answer that follows; None if none does."""
+        if self.answer is not None and not self.private_neighbours:
+            raise CampaignError("--answer is about private neighbours: give --private-neighbours, or leave it out")
+        return (self.answer or "histogram") if self.private_neighbours else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RetentionOptions:
+    """When reports are deleted, and the zone of all times."""
+
+    retention: Annotated[str | None, typer.Option(help=f"Time after which you delete the reports: {_A_TIME}.")] = None
+    zone: Zone = "UTC"
+
+
+@campaign_app.command()
+@takes_groups
+def new(
+    notice: _NoticeOptions,
+    out: Annotated[Path, typer.Option(help="The campaign file to write.")],
+    asked: _AskedOptions,
+    series: _SeriesOptions,
+    about: _NeighbourOptions,
+    times: _RetentionOptions,
     nodes: Nodes = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a campaign: everything that a device needs to answer. Its id is the hash of what reports are bound to."""
     if out.exists():
         raise CampaignError(f"{out} exists: choose another --out")
-    if answer is not None and not private_neighbours:
-        raise CampaignError("--answer is about private neighbours: give --private-neighbours, or leave it out")
-    follows = answer or "histogram"
-    declared = None if schema is None else FeatureSchema.load(schema)
-    until = read_time(closes, zone=zone)
-    kept_until = None if retention is None else read_time(retention, zone=zone, name="retention")
-    public = None if graph is None else read_graph(graph, nodes=nodes)
-    if plan is not None:
-        if epsilon_x is not None or sampled is not None or epsilon_y is not None:
-            raise CampaignError("the plan says how to spend epsilon: leave out --epsilon-x, --sampled and --epsilon-y")
-        if waves is not None or private_neighbours:
+    follows = about.follows
+    schema = None if asked.schema is None else FeatureSchema.load(asked.schema)
+    said: dict[str, Any] = {
+        "purpose": notice.purpose,
+        "contact": notice.contact,
+        "closes": read_time(notice.closes, zone=times.zone),
+        "retention": _retention(times.retention, times.zone),
+    }
+    graph = None if asked.graph is None else read_graph(asked.graph, nodes=nodes)
+    if asked.plan is not None:
+        if series.waves is not None or follows is not None:
             raise CampaignError(
                 "a plan is for a single report: leave out --waves and --private-neighbours, or the plan"
             )
         if nodes is not None and graph is None:
             raise CampaignError("--nodes needs --graph; the plan knows its graph: leave both out, or give both")
-        planned = CampaignPlan.from_json(plan.read_bytes())
-        planned.check(schema=declared, graph=public, label=label)
-        made = planned.campaign(purpose=purpose, contact=contact, closes=until, retention=kept_until)
-        if declared is not None:
-            made = replace(made, schema=declared)
-    elif declared is None or public is None:
+        made = _planned(asked.plan, asked, schema, graph, said)
+    elif schema is None or graph is None:
         raise CampaignError("give --schema and --graph, or --plan with a plan of 'veilgraph plan --out'")
     else:
         made = Campaign.new(
-            schema=declared,
-            graph=public,
-            purpose=purpose,
-            contact=contact,
-            closes=until,
-            retention=kept_until,
-            epsilon_x=epsilon_x,
-            sampled=sampled,
-            epsilon_y=epsilon_y,
-            label="label" if label is None else label,
-            waves=waves,
-            values=values,
-            wave_epsilon=wave_epsilon,
-            wave_epsilon_x=wave_epsilon_x,
-            private_neighbours=_series_kind(follows) if private_neighbours else None,
+            schema=schema,
+            graph=graph,
+            **said,
+            epsilon_x=asked.epsilon_x,
+            sampled=asked.sampled,
+            epsilon_y=asked.epsilon_y,
+            label="label" if asked.label is None else asked.label,
+            waves=series.waves,
+            values=series.values,
+            wave_epsilon=series.wave_epsilon,
+            wave_epsilon_x=series.wave_epsilon_x,
+            private_neighbours=None if follows is None else _series_kind(follows),
         )
     if not made.is_open(datetime.now(UTC)):
-        raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
+        raise CampaignError(f"closes is {notice.closes}, which is in the past: give a later time")
     write_atomically(out, made.to_json() + "\n", public=True)
     _warn_of_missing_texts(made)
-    counts = {"people": made.nodes} if public is None else _counts(public)
-    if as_json:
-        echo_json(_facts(made) | counts)
-    else:
-        epsilon = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(made.guarantee.total_user_level))
-        echo(
-            f"Campaign {made.id}",
-            *_in_words(counts, nodes),
-            *made.method_in_words,
-            *([f"{epsilon} in total."] if made.waves is None else made.guarantee.in_words(theorem_1=False)),
-            acceptance_in_words(made.guarantee),
-            f"Open until {time_in_words(made.closes)}. Written to {out}.",
-            *(
-                [
-                    "It begins a series: serve it with --tables FOLDER, and open each wave with 'neighbours publish "
-                    f"--answer {follows}'."
-                ]
-                if private_neighbours
-                else []
-            ),
+    counts = {"people": made.nodes} if graph is None else _counts(graph)
+    emit(Facts(_facts(made) | counts, _made_in_words(made, counts, nodes, out, follows)), as_json=as_json)
+
+
+def _planned(
+    plan: Path, asked: _AskedOptions, schema: FeatureSchema | None, graph: Graph | None, said: dict[str, Any]
+) -> Campaign:
+    """Return the campaign of a plan, which is for the schema, graph and label that are given too."""
+    if any(given is not None for given in (asked.epsilon_x, asked.sampled, asked.epsilon_y)):
+        raise CampaignError("the plan says how to spend epsilon: leave out --epsilon-x, --sampled and --epsilon-y")
+    planned = CampaignPlan.from_json(plan.read_bytes())
+    planned.check(schema=schema, graph=graph, label=asked.label)
+    made = planned.campaign(**said)
+    return made if schema is None else replace(made, schema=schema)
+
+
+def _made_in_words(
+    made: Campaign, counts: Mapping[str, int], nodes: Path | None, out: Path, follows: str | None
+) -> list[str]:
+    epsilon = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(made.guarantee.total_user_level))
+    lines = [
+        f"Campaign {made.id}",
+        *_in_words(counts, nodes),
+        *made.method_in_words,
+        *([f"{epsilon} in total."] if made.waves is None else made.guarantee.in_words(theorem_1=False)),
+        acceptance_in_words(made.guarantee),
+        f"Open until {time_in_words(made.closes)}. Written to {out}.",
+    ]
+    if follows is not None:
+        lines.append(
+            "It begins a series: serve it with --tables FOLDER, and open each wave with 'neighbours publish "
+            f"--answer {follows}'."
         )
+    return lines
+
+
+def _retention(text: str | None, zone: str) -> datetime | None:
+    return None if text is None else read_time(text, zone=zone, name="retention")
 
 
 def _warn_of_missing_texts(made: Campaign) -> None:
@@ -182,49 +234,59 @@ def _series_kind(answer: str) -> Literal["waves", "lists"]:
     return "lists" if answer == "list" else "waves"
 
 
-@campaign_app.command()
-def revise(
-    campaign: CampaignFile,
-    purpose: Annotated[str | None, typer.Option(help="Purpose of the reports, in words for participants.")] = None,
-    contact: Annotated[str | None, typer.Option(help="Contact for participants.")] = None,
+@dataclass(frozen=True, kw_only=True)
+class _RevisedOptions:
+    """What a new version of a notice says; what is left out stays."""
+
+    purpose: Annotated[str | None, typer.Option(help="Purpose of the reports, in words for participants.")] = None
+    contact: Annotated[str | None, typer.Option(help="Contact for participants.")] = None
     closes: Annotated[
         str | None, typer.Option(help=f"Time until which reports are accepted: {_A_TIME}; or 'now', to close at once.")
-    ] = None,
+    ] = None
     retention: Annotated[
         str | None, typer.Option(help="Time after which you delete the reports; it may only move to an earlier one.")
-    ] = None,
-    note: Annotated[str | None, typer.Option(help="Where the schema comes from.")] = None,
+    ] = None
+    note: Annotated[str | None, typer.Option(help="Where the schema comes from.")] = None
     texts: Annotated[
         list[Path] | None,
         typer.Option(help="Texts by language, .json or .toml: {'de': {'purpose': ...}}; other languages stay."),
-    ] = None,
-    wave: Annotated[int | None, typer.Option(help="Series: the wave that is open from now on.")] = None,
-    zone: Zone = "UTC",
+    ] = None
+    wave: Annotated[int | None, typer.Option(help="Series: the wave that is open from now on.")] = None
+    zone: Zone = "UTC"
+
+    def apply(self, campaign: Campaign) -> Campaign:
+        """Return the campaign with the new version of its notice."""
+        return campaign.revise(
+            purpose=self.purpose,
+            contact=self.contact,
+            closes=None if self.closes is None else _new_closing(self.closes, self.zone),
+            retention=_retention(self.retention, self.zone),
+            note=self.note,
+            texts={language: said for path in self.texts or () for language, said in read_texts(path).items()},
+            wave=self.wave,
+        )
+
+
+@campaign_app.command()
+@takes_groups
+def revise(
+    campaign: CampaignArgument,
+    changes: _RevisedOptions,
     out: Annotated[Path | None, typer.Option(help="The file to write; default: the campaign file itself.")] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the next version of a campaign's notice. Its id stays: devices do not draw again, and tokens stay valid."""
-    revised = _read(campaign).revise(
-        purpose=purpose,
-        contact=contact,
-        closes=None if closes is None else _new_closing(closes, zone),
-        retention=None if retention is None else read_time(retention, zone=zone, name="retention"),
-        note=note,
-        texts={language: said for path in texts or () for language, said in read_texts(path).items()},
-        wave=wave,
-    )
+    revised = changes.apply(_read(campaign))
     if out is not None and out.exists() and out != campaign:
         raise CampaignError(f"{out} exists: choose another --out")
     write_atomically(out or campaign, revised.to_json() + "\n", public=True)
-    if as_json:
-        echo_json(_facts(revised))
-    else:
-        echo(
-            f"Campaign {revised.id} stays: its reports and tokens stay valid.",
-            *([] if revised.wave is None else [f"Wave {revised.wave} of {revised.bound['waves']['count']} is open."]),
-            f"Notice {revised.notice_version}, open until {time_in_words(revised.closes)}. "
-            f"Written to {out or campaign}; a running collector takes it up by itself.",
-        )
+    sentences = [
+        f"Campaign {revised.id} stays: its reports and tokens stay valid.",
+        *([] if revised.wave is None else [f"Wave {revised.wave} of {revised.bound['waves']['count']} is open."]),
+        f"Notice {revised.notice_version}, open until {time_in_words(revised.closes)}. "
+        f"Written to {out or campaign}; a running collector takes it up by itself.",
+    ]
+    emit(Facts(_facts(revised), sentences), as_json=as_json)
 
 
 def _new_closing(closes: str, zone: str) -> datetime:
@@ -240,23 +302,21 @@ def _new_closing(closes: str, zone: str) -> datetime:
 
 
 @campaign_app.command()
-def show(campaign: CampaignFile, as_json: AsJson = False) -> None:
+def show(campaign: CampaignArgument, as_json: JsonOption = False) -> None:
     """Explain a campaign in plain words: first the guarantee, last the organiser's texts, quoted."""
     read = _read(campaign)
-    if as_json:
-        echo_json(_facts(read) | {"document": read.document})
-    else:
-        echo(*read.in_words(width=shutil.get_terminal_size().columns))
+    sentences = read.in_words(width=shutil.get_terminal_size().columns)
+    emit(Facts(_facts(read) | {"document": read.document}, sentences), as_json=as_json)
 
 
 @campaign_app.command()
 def check(
-    campaign: CampaignFile,
+    campaign: CampaignArgument,
     graph: Annotated[
         Path | None, typer.Option(help="Also check that the campaign was made for this public graph.")
     ] = None,
     nodes: Nodes = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Check that a campaign is unaltered and that its tables give the guarantee that it states."""
     text = campaign.read_bytes()
@@ -265,18 +325,17 @@ def check(
     verify(text, max_epsilon=float("inf"), now=_EARLIEST)
     if graph is not None and read_graph(graph, nodes=nodes).fingerprint != read.graph:
         raise CampaignError(f"{graph} is not the campaign's graph: nodes or edges differ")
-    if as_json:
-        echo_json(_facts(read))
-        return
-    echo(f"Campaign {read.id} is unaltered, and its tables give what it states.")
-    echo(*read.guarantee_in_words[: None if read.waves or read.neighbours else 1])
-    if not read.is_open(datetime.now(UTC)):
-        echo(f"It closed at {time_in_words(read.closes)}.")
+    sentences = [
+        f"Campaign {read.id} is unaltered, and its tables give what it states.",
+        *read.guarantee_in_words[: None if read.waves or read.neighbours else 1],
+        *([] if read.is_open(datetime.now(UTC)) else [f"It closed at {time_in_words(read.closes)}."]),
+    ]
+    emit(Facts(_facts(read), sentences), as_json=as_json)
 
 
 @campaign_app.command()
 def tokens(
-    campaign: CampaignFile,
+    campaign: CampaignArgument,
     keys_file: Annotated[
         Path, typer.Option(help="File of secret keys, one per line; the first signs. With --new-key it is made.")
     ],
@@ -296,7 +355,7 @@ def tokens(
     url: Annotated[
         str | None, typer.Option(help="The collector's address; adds a link to the participant's page to each row.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a token for each node, which authorizes its owner to send a report."""
     read = _read(campaign)
@@ -316,45 +375,41 @@ def tokens(
         )
     key = read_keys(keys_file)[0]
     write_atomically(out, _table([(name, token_for(key, read.series, name)) for name in names], url))
-    if as_json:
-        echo_json({"campaign": read.id, "tokens": len(names), "out": str(out)} | counts)
-    else:
-        echo(
-            f"{counted(len(names), 'token')} written to {out}. Keep it and {keys_file} secret.",
-            *_in_words(counts, nodes),
-        )
+    sentences = [
+        f"{counted(len(names), 'token')} written to {out}. Keep it and {keys_file} secret.",
+        *_in_words(counts, nodes),
+    ]
+    emit(Facts({"campaign": read.id, "tokens": len(names), "out": str(out)} | counts, sentences), as_json=as_json)
 
 
 @campaign_app.command()
 def receipt(
     receipt: Annotated[Path, typer.Argument(help="A receipt, or the collector's answer, .json.", metavar="RECEIPT")],
     keys_file: Annotated[Path, typer.Option(help="File of the collector's secret keys.")],
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Check that the collector signed a participant's receipt, and say what it stored."""
     read = read_receipt(receipt.read_bytes())
     if not read.is_signed_by(read_keys(keys_file)):
         raise ReportError(f"no key in {keys_file} signed {receipt}: it is altered, or another collector's")
-    if as_json:
-        echo_json(read.document)
-    elif isinstance(read, Receipt):
-        echo(
-            f"The collector stored the report with SHA-256 {read.report_sha256} of node {read.node!a} "
-            f"in campaign {read.campaign}, in the hour from {read.stored}."
-        )
-    else:
-        echo(f"The collector deleted what node {read.node!a} sent in campaign {read.campaign}, as of {read.withdrawn}.")
+    sentence = (
+        f"The collector stored the report with SHA-256 {read.report_sha256} of node {read.node!a} "
+        f"in campaign {read.campaign}, in the hour from {read.stored}."
+        if isinstance(read, Receipt)
+        else f"The collector deleted what node {read.node!a} sent in campaign {read.campaign}, as of {read.withdrawn}."
+    )
+    emit(Facts(read.document, [sentence]), as_json=as_json)
 
 
 @campaign_app.command()
 def summary(
-    campaign: CampaignFile,
+    campaign: CampaignArgument,
     out: Annotated[Path, typer.Option(help="The document to write: .html for the page, .md for a draft.")],
     template: Annotated[
         str, typer.Option(help="page, dpia (data-protection impact assessment) or consent (text for participants).")
     ] = "page",
     language: Annotated[str, typer.Option(help="Language of the campaign's own texts, where it has them.")] = "en",
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write one printable page for the person who signs, or a draft that is filled in from the campaign."""
     with needs_extra("collector"):
@@ -370,12 +425,12 @@ def summary(
         raise RunError(f"{out} exists: choose another --out")
     read = _read(campaign)
     write_atomically(out, render_summary(read, template=chosen, language=language), public=True)
-    if as_json:
-        echo_json({"campaign": read.id, "template": chosen, "out": str(out)})
-    elif chosen == "page":
-        echo(f"Written to {out}: one page, which a browser prints on A4.")
-    else:
-        echo(f"Written to {out}. Complete what stands in square brackets, and have it reviewed.")
+    sentence = (
+        f"Written to {out}: one page, which a browser prints on A4."
+        if chosen == "page"
+        else f"Written to {out}. Complete what stands in square brackets, and have it reviewed."
+    )
+    emit(Facts({"campaign": read.id, "template": chosen, "out": str(out)}, [sentence]), as_json=as_json)
 
 
 def _people(campaign: Campaign, graph: Path | None, nodes: Path | None) -> tuple[list[str], dict[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +12,16 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
-from veilgraph.cli.campaign import AsJson, CampaignFile
+from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.cli.options import (
+    CampaignArgument,
+    DeviceOption,
+    EdgelessNodesOption,
+    JsonOption,
+    SeriesTablesOption,
+    takes_groups,
+)
+from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph, read_ids
 from veilgraph.graph.text_tables import from_cell, read_text_table, write_text_table
@@ -24,41 +33,54 @@ Store = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _PeopleOptions:
+    """The people and their links."""
+
+    graph: Annotated[Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet.")]
+    nodes: EdgelessNodesOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FitOptions:
+    """Where the assessment is written, and how a model is fitted for it."""
+
+    out: Annotated[Path | None, typer.Option(help="File for 'serve --assessment', .json; replaced if it exists.")] = (
+        None
+    )
+    seed: Annotated[int, typer.Option(help="Seed of the fit, and of the half of the reports.")] = 0
+    tables: SeriesTablesOption = None
+    device: DeviceOption = "auto"
+
+
+@takes_groups
 def progress(
-    campaign: CampaignFile,
+    campaign: CampaignArgument,
     store: Store,
-    graph: Annotated[Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet.")],
-    nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="File for 'serve --assessment', .json; replaced if it exists.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the fit, and of the half of the reports.")] = 0,
-    tables: Annotated[
-        Path | None, typer.Option(help="Private neighbours: folder of 'neighbours publish'; its newest wave is taken.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    as_json: AsJson = False,
+    people: _PeopleOptions,
+    fit: _FitOptions,
+    as_json: JsonOption = False,
 ) -> None:
     """Say whether it is enough yet: the accuracy of a model on the reports so far, and what the second half brought."""
     with needs_extra("server"):
         from veilgraph.deploy import TrainingOptions, open_source
         from veilgraph.deploy.assess_collected import assess_collection
 
-    source = open_source(campaign, Graph.from_files(graph, nodes=nodes), store=store, tables=tables)
-    options = TrainingOptions(seed=seed, device=device)
+    public = Graph.from_files(people.graph, nodes=people.nodes)
+    source = open_source(campaign, public, store=store, tables=fit.tables)
+    options = TrainingOptions(seed=fit.seed, device=fit.device)
     found = assess_collection(source, options, now=datetime.now(UTC), watch=show_progress)
-    if out is not None:
-        write_atomically(out, found.to_json() + "\n")
-    if as_json:
-        echo_json(json.loads(found.to_json()) | {"verdict": found.verdict, "sentences": found.sentences})
-        return
-    echo(f"{counted(found.label_reports, 'label report')} so far.", *found.sentences)
-    if out is not None:
-        echo(f"Written to {out}.")
+    written = []
+    if fit.out is not None:
+        write_atomically(fit.out, found.to_json() + "\n")
+        written = [f"Written to {fit.out}."]
+    document = json.loads(found.to_json()) | {"verdict": found.verdict, "sentences": found.sentences}
+    sentences = [f"{counted(found.label_reports, 'label report')} so far.", *found.sentences, *written]
+    emit(Facts(document, sentences), as_json=as_json)
 
 
 def missing(
-    campaign: CampaignFile,
+    campaign: CampaignArgument,
     store: Store,
     out: Annotated[Path, typer.Option(help="Table of the nodes to remind, .csv.")],
     tokens: Annotated[
@@ -70,7 +92,7 @@ def missing(
     nodes: Annotated[
         Path | None, typer.Option(help="Without --tokens: node table with a column 'id' of the nodes that may report.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List who has not answered, for reminders; people who withdrew are not listed."""
     with needs_extra("collector"):
@@ -100,8 +122,7 @@ def missing(
         text = write_text_table(held.columns, kept)
     write_atomically(out, text)
     asked = len(nodes_asked(names, read))
-    if as_json:
-        echo_json({"campaign": read.id, "nodes": asked, "missing": len(silent), "out": str(out)})
-        return
     secret = "" if tokens is None else " It holds tokens: keep it secret."
-    echo(f"{len(silent):,} of {counted(asked, 'node')} have not answered: {out}.{secret}")
+    sentence = f"{len(silent):,} of {counted(asked, 'node')} have not answered: {out}.{secret}"
+    document = {"campaign": read.id, "nodes": asked, "missing": len(silent), "out": str(out)}
+    emit(Facts(document, [sentence]), as_json=as_json)

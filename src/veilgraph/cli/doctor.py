@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
 
 import numpy as np
 import typer
 
 import veilgraph
-from veilgraph.cli._common import echo, echo_json
+from veilgraph.cli.options import JsonOption
+from veilgraph.cli.output import Facts, emit
 from veilgraph.datasets.catalogue import data_folders, known_datasets, search_archive
 from veilgraph.errors import MissingExtraError
 
@@ -72,19 +72,22 @@ class Finding:
     text: str
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False) -> None:
+def doctor(as_json: JsonOption = False) -> None:
     """Show what is installed here and what works: libraries, threads, GPU, METIS, databases, data sets."""
     parts = {name: examine(name) for name in PARTS}
     found = {"GPU": _gpu(), "threads": _threads(), "METIS": _metis(), "databases": _databases(), "data": _data()}
     python, system = platform.python_version(), platform.platform()
-    if as_json:
-        facts = {"veilgraph": veilgraph.__version__, "python": python, "system": system}
-        findings = {name.lower(): asdict(each) for name, each in found.items()}
-        echo_json(facts | {"parts": {name: asdict(part) for name, part in parts.items()}} | findings)
-    else:
-        echo(f"veilgraph {veilgraph.__version__}, Python {python}, {system}", "")
-        echo(*(f"{name:<10} {part.in_words()}" for name, part in parts.items()), "")
-        echo(*(f"{name:<10} {each.text}" for name, each in found.items()))
+    facts = {"veilgraph": veilgraph.__version__, "python": python, "system": system}
+    findings = {name.lower(): asdict(each) for name, each in found.items()}
+    sentences = [
+        f"veilgraph {veilgraph.__version__}, Python {python}, {system}",
+        "",
+        *(f"{name:<10} {part.in_words()}" for name, part in parts.items()),
+        "",
+        *(f"{name:<10} {each.text}" for name, each in found.items()),
+    ]
+    document = facts | {"parts": {name: asdict(part) for name, part in parts.items()}} | findings
+    emit(Facts(document, sentences), as_json=as_json)
     if any(part.too_old for part in parts.values()) or any(each.works is False for each in found.values()):
         raise typer.Exit(_BROKEN)
 

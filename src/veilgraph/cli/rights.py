@@ -9,19 +9,14 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.receipt import Receipt, read_receipt
-from veilgraph.cli._common import echo, echo_json
+from veilgraph.cli.options import AttemptsOption, CollectorOption, JsonOption
+from veilgraph.cli.output import Facts, emit
 from veilgraph.client import check_receipt
 from veilgraph.client import withdraw as send_withdrawal
 from veilgraph.errors import RunError, SendError
 from veilgraph.privacy.strict_json import canonical_json
 
 receipt_app = typer.Typer(help="Check receipts of reports and withdrawals.")
-
-Url = Annotated[str, typer.Option(help="The collector's address: https, or http on this machine.")]
-Attempts = Annotated[
-    int, typer.Option(help="Maximum number of attempts if the collector is busy or cannot be reached.", min=1)
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _STANDINGS = {
     "stored": "The collector signed it, and the report is stored now.",
@@ -42,12 +37,12 @@ _WITHDRAWAL_UNDONE = (
 
 def withdraw(
     node: Annotated[str, typer.Argument(help="Your node in the public graph.", metavar="NODE")],
-    url: Url,
+    url: CollectorOption,
     token: Annotated[str, typer.Option(help="The node's token.", envvar="VEILGRAPH_TOKEN")],
     receipt: Annotated[Path | None, typer.Option(help="File to write the collector's receipt to.")] = None,
-    attempts: Attempts = 8,
+    attempts: AttemptsOption = 8,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: for scripts.")] = False,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Withdraw your report, or object before there is one: the collector stores none of this node again."""
     if receipt is not None and receipt.exists():
@@ -57,18 +52,15 @@ def withdraw(
     confirmed = send_withdrawal(url, node, token, attempts=attempts)
     if receipt is not None:
         write_atomically(receipt, canonical_json(confirmed.document) + "\n")
-    if as_json:
-        echo_json(
-            {"node": node, "status": "withdrawn" if confirmed else "withdrawn before", "receipt": confirmed.document}
-        )
-        return
     done = "is out of this campaign" if confirmed else "was out of this campaign before"
-    echo(
+    status = "withdrawn" if confirmed else "withdrawn before"
+    sentences = [
         f"Node {node} {done}, in the hour from {confirmed.withdrawn}: "
         "the collector has deleted what it held of it, and accepts no report.",
         "What this device drew stays here, and its cost still counts: a report may have been read or copied before.",
         f"Receipt: {confirmed.signature}" if receipt is None else f"The receipt is in {receipt}.",
-    )
+    ]
+    emit(Facts({"node": node, "status": status, "receipt": confirmed.document}, sentences), as_json=as_json)
 
 
 def _ask(node: str) -> None:
@@ -86,18 +78,16 @@ def check(
     receipt: Annotated[
         Path, typer.Argument(help="A receipt, or what `submit --json` printed, .json.", metavar="RECEIPT")
     ],
-    url: Url,
-    attempts: Attempts = 8,
-    as_json: AsJson = False,
+    url: CollectorOption,
+    attempts: AttemptsOption = 8,
+    as_json: JsonOption = False,
 ) -> None:
     """Ask the collector whether it signed a receipt, and whether the report is stored now."""
     read = read_receipt(receipt.read_bytes())
     status = check_receipt(url, read.document, attempts=attempts)
     # A withdrawal receipt names no report: any that is stored contradicts it.
     kept = isinstance(read, Receipt) or status in ("withdrawn", "purged")
-    if as_json:
-        echo_json({"signed": True, "status": status, "receipt": read.document})
-    else:
-        echo(_STANDINGS[status] if kept else _WITHDRAWAL_UNDONE)
+    document = {"signed": True, "status": status, "receipt": read.document}
+    emit(Facts(document, [_STANDINGS[status] if kept else _WITHDRAWAL_UNDONE]), as_json=as_json)
     if not kept or status in ("missing", "another"):
         raise SendError(f"{receipt} is genuine, and the collector does not hold what it says (status '{status}')")
