@@ -31,6 +31,14 @@ def test_no_more_is_reached_than_the_graph_allows() -> None:
     assert assortativity(MODEL.graph, labels) < 1
 
 
+def test_labels_of_a_ring_may_be_independent_of_its_edges() -> None:
+    """No node keeps its class: the probabilities of all nodes vanish at one scale, up to rounding."""
+    ring = Graph.from_edges([list(range(60)), [(node + 1) % 60 for node in range(60)]], num_nodes=60)
+    fields = LabelFields(graph=ring, num_classes=2)
+    for seed in range(200):
+        assert set(fields.draw(np.random.default_rng(seed), homophily=0.2).tolist()) <= {0, 1}
+
+
 def test_the_graph_decides_what_is_reached() -> None:
     # Classes can follow the blocks of a block model, and nothing in a graph without them.
     without = csbm(1200, num_classes=4, mean_degree=8, homophily=0.25, num_features=0, seed=0)

@@ -212,7 +212,8 @@ class LabelFields:
             first, second = self.graph.edges
             return float((probabilities[first] * probabilities[second]).mean()) - kept
 
-        return follow(brentq(excess, 0.0, 1 / weights.min(), xtol=1e-6))
+        # At twice the scale that stops the last node, rounding leaves no probability above zero.
+        return follow(brentq(excess, 0.0, 2 / weights.min(), xtol=1e-6))
 
 
 def divide(strengths: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.int64]:
