@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -138,24 +139,46 @@ def test_a_secret_in_a_folder_where_everyone_can_replace_it_is_refused(tmp_path:
     assert check_secret_file(folder / "keys.txt") == folder / "keys.txt"
 
 
-@pytest.mark.parametrize("token", ["admin123admin123admin123", "owner_" + "admin123" * 6, None])
+@pytest.mark.parametrize("token", ["admin123admin123admin123", "owner_" + "admin123" * 6])
 def test_serve_takes_no_admin_token_that_veilgraph_did_not_make_for_it(
-    token: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One file as keys and admin token is refused as well, under one name, two names, and as a copy."""
+    monkeypatch.chdir(tmp_path)
+    Collection.ring(10).write(tmp_path)
+    Path("admin.txt").write_text(token)
+    call(f"{SERVE} --check", code=2)
+    told = capsys.readouterr().err
+    assert "the admin token is none that veilgraph made for it" in told
+    assert token not in told
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (None, "keys.txt is given as keys-file and as admin-token-file: give each a file of its own"),
+        (os.link, "keys.txt is given as keys-file and as admin-token-file: give each a file of its own"),
+        (os.symlink, "keys.txt is given as keys-file and as admin-token-file: give each a file of its own"),
+        (shutil.copy, "the admin token is a key of participants' tokens, which cannot have a second use"),
+    ],
+)
+def test_serve_names_the_two_uses_of_one_secret(
+    second: Callable[[str, str], object] | None,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One file is refused under one name and under two, and so is a copy of it."""
     monkeypatch.chdir(tmp_path)
     Collection.ring(10).write(tmp_path)
     Path("admin.txt").unlink()
-    if token is None:
-        os.link("keys.txt", "admin.txt")
-    else:
-        Path("admin.txt").write_text(token)
-        Path("admin.txt").chmod(0o600)
-    for command in (SERVE, SERVE.replace("admin.txt", "keys.txt")):
-        call(f"{command} --check", code=2)
-        told = capsys.readouterr().err
-        assert "the admin token is none that veilgraph made for it" in told
-        assert token is None or token not in told
+    if second is not None:
+        second("keys.txt", "admin.txt")
+    command = SERVE.replace("admin.txt", "keys.txt") if second is None else SERVE
+    call(f"{command} --check", code=2)
+    told = capsys.readouterr().err
+    assert message in told
+    assert Path("keys.txt").read_text().strip() not in told
 
 
 def test_a_role_token_is_made_once_and_is_not_shown(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from veilgraph.campaign.made_secrets import new_secret
 from veilgraph.campaign.tokens import check_key, check_token, new_key, token_for
 from veilgraph.errors import RunError
 
@@ -69,6 +70,11 @@ def test_comparison_takes_the_same_time_wherever_tokens_differ(monkeypatch: pyte
 def test_a_key_that_could_be_guessed_is_refused(key: str) -> None:
     with pytest.raises(RunError, match="no key that veilgraph made"):
         check_key(key)
+
+
+def test_a_token_of_a_role_is_no_key() -> None:
+    with pytest.raises(RunError, match="this is the token of the owner, which cannot be a key too"):
+        check_key(new_secret("owner"))
 
 
 def test_a_fresh_key_is_accepted() -> None:

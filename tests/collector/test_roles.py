@@ -85,8 +85,9 @@ def test_a_session_ends_with_the_token_of_its_role() -> None:
         ({Role.SCRAPER: "short"}, "make one with 'veilgraph campaign role-token scraper'"),
         ({Role.OWNER: "x" * 30}, "leave 'owner' out"),
         ({Role.SCRAPER: "x" * 30}, "the scraper token is none that veilgraph made for it"),
-        ({Role.VIEWER: CREDENTIALS.admin_token}, "the viewer token is none that veilgraph made for it"),
-        ({Role.VIEWER: TOKENS[Role.SCRAPER]}, "the viewer token is none that veilgraph made for it"),
+        ({Role.VIEWER: CREDENTIALS.admin_token}, "the viewer token is the token of the owner, which cannot have a sec"),
+        ({Role.VIEWER: TOKENS[Role.SCRAPER]}, "the viewer token is the token of the scraper, which cannot have a sec"),
+        ({Role.VIEWER: CREDENTIALS.keys[0]}, "the viewer token is a key of participants' tokens, which cannot have a "),
     ],
 )
 def test_tokens_that_would_open_too_much_are_refused(tokens: dict[Role, str], message: str) -> None:

@@ -17,24 +17,24 @@ _RANDOM_BYTES, _CHECKSUM_BYTES = 32, 4
 def new_secret(use: str) -> str:
     """Return a new secret for a use, one word: 256 random bits and a checksum, as URL-safe text.
 
-    >>> len(new_secret("owner")), is_made(new_secret("owner"), "owner"), is_made(new_secret("key"), "owner")
-    (54, True, False)
+    >>> len(new_secret("owner")), use_of(new_secret("owner"))
+    (54, 'owner')
     """
     random = secrets.token_bytes(_RANDOM_BYTES)
     return f"{use}_{base64.urlsafe_b64encode(random + _checksum(use, random)).decode()}"
 
 
-def is_made(text: str, use: str) -> bool:
-    """Return whether `new_secret` made the text, for this use.
+def use_of(text: str) -> str | None:
+    """Return the use for which `new_secret` made the text; None if it made no such text.
 
-    >>> is_made("admin123admin123admin123", "owner")
-    False
+    >>> use_of(new_secret("key")), use_of("admin123admin123admin123")
+    ('key', None)
     """
-    prefix, _, body = text.partition("_")
-    if prefix != use or not re.fullmatch("[A-Za-z0-9_-]{48}", body):
-        return False
+    use, _, body = text.partition("_")
+    if not re.fullmatch("[A-Za-z0-9_-]{48}", body):
+        return None
     content = base64.urlsafe_b64decode(body)
-    return content[_RANDOM_BYTES:] == _checksum(use, content[:_RANDOM_BYTES])
+    return use if content[_RANDOM_BYTES:] == _checksum(use, content[:_RANDOM_BYTES]) else None
 
 
 def _checksum(use: str, random: bytes) -> bytes:

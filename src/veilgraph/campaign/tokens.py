@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from veilgraph.campaign.made_secrets import is_made, new_secret
+from veilgraph.campaign.made_secrets import new_secret, use_of
 from veilgraph.errors import RunError
 
 _USE = "key"
@@ -34,10 +34,13 @@ def check_key(key: str) -> str:
 
     >>> check_key("hunter2")
     Traceback (most recent call last):
-    veilgraph.errors.RunError: no key that veilgraph made, or it is altered: run 'campaign tokens --new-key'
+    veilgraph.errors.RunError: this is no key that veilgraph made, or it is altered: run 'campaign tokens --new-key'
     """
-    if not is_made(key, _USE):
-        raise RunError("no key that veilgraph made, or it is altered: run 'campaign tokens --new-key'")
+    use = use_of(key)
+    if use is None:
+        raise RunError("this is no key that veilgraph made, or it is altered: run 'campaign tokens --new-key'")
+    if use != _USE:
+        raise RunError(f"this is the token of the {use}, which cannot be a key too: name the file of keys")
     return key
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import Request
 
-from veilgraph.campaign.made_secrets import is_made, new_secret
+from veilgraph.campaign.made_secrets import new_secret, use_of
 from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import check_key, check_token
@@ -81,10 +81,11 @@ class Credentials:
         if Role.OWNER in self.role_tokens:
             raise RunError("the owner's token is the admin token: leave 'owner' out")
         for role, token in self._tokens.items():
-            if not is_made(token, role.value):
+            use, name = use_of(token), "admin" if role is Role.OWNER else role.value
+            if use != role.value:
+                made = "none that veilgraph made for it, or it is altered" if use is None else _made_for(use)
                 raise RunError(
-                    f"the {'admin' if role is Role.OWNER else role.value} token is none that veilgraph made for it, or "
-                    f"it is altered: make one with 'veilgraph campaign role-token {role.value}'"
+                    f"the {name} token is {made}: make one with 'veilgraph campaign role-token {role.value}'"
                 )
 
     def opens_node(self, campaign_id: str, node: str, token: str) -> bool:
@@ -192,3 +193,8 @@ async def end_session(request: Request, credentials: Credentials, store: ReportS
 def _digest(text: str) -> bytes:
     """Return a digest, whose length does not depend on the text, for comparison in constant time."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def _made_for(use: str) -> str:
+    secret = f"the token of the {use}" if use in {role.value for role in Role} else "a key of participants' tokens"
+    return f"{secret}, which cannot have a second use"

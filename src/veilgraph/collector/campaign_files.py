@@ -30,7 +30,7 @@ from veilgraph.collector.app import make_app
 from veilgraph.collector.assessment_file import AssessmentFile, parse_duration
 from veilgraph.collector.auth import SESSION_COOKIE, Credentials, read_role_tokens
 from veilgraph.collector.middleware import Limits
-from veilgraph.collector.secret_files import check_secret_file
+from veilgraph.collector.secret_files import check_secret_file, check_separate
 from veilgraph.collector.several import CampaignsTogether
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
@@ -104,6 +104,12 @@ class CampaignFiles:
             is_check: whether nothing is served: a document in `tables` that is not taken up is an error then. A
                 collector logs it and goes on with the wave before, unless its store knows that a later one was opened.
         """
+        secrets = {
+            "keys-file": self.keys_file,
+            "admin-token-file": self.admin_token_file,
+            "roles-file": self.roles_file,
+        }
+        check_separate(secrets)
         graph = (read_graph or _read_graph)(self.graph, self.nodes)
         try:
             campaign = Campaign.from_json(self.campaign.read_bytes())

@@ -9,6 +9,8 @@ import logging
 import os
 import shlex
 import stat
+from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 
 from veilgraph.errors import RunError
@@ -31,6 +33,18 @@ def check_secret_file(path: Path) -> Path:
         raise RunError(f"everyone on this machine can replace {path}, which holds secrets: run chmod o-w on its folder")
     warn_of_readers(path)
     return path
+
+
+def check_separate(files: Mapping[str, Path | None]) -> None:
+    """Refuse one file for two uses, under one name or two: who knows one secret would have the rights of both.
+
+    Args:
+        files: the file of each use, by the name of its option.
+    """
+    given = {use: path for use, path in files.items() if path is not None and path.exists()}
+    for (use, path), (other, second) in combinations(given.items(), 2):
+        if path.samefile(second):
+            raise RunError(f"{path} is given as {use} and as {other}: give each a file of its own")
 
 
 def warn_of_readers(path: Path) -> None:
