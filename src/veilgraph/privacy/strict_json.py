@@ -27,7 +27,8 @@ MAX_JSON_LENGTH = 64 * 2**20
 MAX_JSON_DEPTH = 16
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# Possessive, and an unclosed text reaches to the end: no part of the JSON is read twice.
+_STRING = re.compile(r'"[^"\\]*+(?:\\.?+[^"\\]*+)*+"?+', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 _STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
 _NUMBER = re.compile(r"-?(Infinity|[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?)")
