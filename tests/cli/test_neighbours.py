@@ -253,7 +253,10 @@ def test_a_wave_of_lists_is_published_without_a_table(tmp_path: Path, capsys: Ca
     publish = ["neighbours", "publish", str(series.files[0]), "--store", series.store, "--edge-epsilon=4"]
     publish += ["--graph", str(tmp_path / "people.csv"), "--tables", str(series.tables), "--closes=2100-01-01"]
     assert main([*publish, "--answer=list", "--cap=3"]) == 2
-    assert "a randomized list protects no whole list, with or without one" in capsys.readouterr().err
+    assert (
+        "cap is for histograms: the class protects lists of any length, randomized lists none"
+        in capsys.readouterr().err
+    )
     assert main([*publish, "--answer=lists"]) == 2
     assert "choose histogram, class or list" in capsys.readouterr().err
     assert main([*publish, "--answer=list"]) == 0

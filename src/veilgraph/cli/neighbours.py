@@ -2,52 +2,71 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
+from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.completion import complete_dataset
+from veilgraph.cli.options import CapOption, FetchedDataOption, JsonOption, StoreOption, takes_groups
+from veilgraph.cli.output import Facts, Sentence, emit
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.privacy import belief_table
-from veilgraph.privacy.belief_table import finest_scale
-from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList
+from veilgraph.privacy.mechanisms.registry import answer_mechanism
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
-    from veilgraph.campaign.neighbour_series import Answer
+    from veilgraph.campaign import Campaign
     from veilgraph.experiments.neighbour_design import NeighbourDesign
     from veilgraph.experiments.neighbour_planner import NeighbourPlan, PlannedDesign, SimulatedAccuracies
+    from veilgraph.graph import Graph, PerturbedGraph
 
 neighbours_app = typer.Typer(help="Private neighbours: collections in which nobody holds the graph.")
 
-EpsilonX = Annotated[
-    float | None, typer.Option(help="Budget of each sampled feature, user level; default: no features.")
-]
-Sampled = Annotated[int | None, typer.Option(help="Number of features to spend it on; with --epsilon-x.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+@dataclass(frozen=True, kw_only=True)
+class _FeatureOptions:
+    """Features beside the label and the list."""
+
+    epsilon_x: Annotated[
+        float | None, typer.Option(help="Budget of each sampled feature, user level; default: no features.")
+    ] = None
+    sampled: Annotated[int | None, typer.Option(help="Number of features to spend it on; with --epsilon-x.")] = None
 
 
-@neighbours_app.command("run")
-def run_neighbours(
+@dataclass(frozen=True, kw_only=True)
+class _SimulatedOptions:
+    """What is simulated, and at which budgets."""
+
     dataset: Annotated[
         str,
         typer.Option(help="A name that `veilgraph data list` shows, or a path.", autocompletion=complete_dataset),
-    ] = "voters",
-    epsilon_y: Annotated[float, typer.Option(help="Budget of the label, any two labels.")] = 2.0,
+    ] = "voters"
+    epsilon_y: Annotated[float, typer.Option(help="Budget of the label, any two labels.")] = 2.0
     edge_epsilon: Annotated[
         list[float] | None,
         typer.Option(help="Budget of a person's neighbour list; repeat it. Default: 1, 2, 4 and 8."),
-    ] = None,
-    epsilon_x: EpsilonX = None,
-    sampled: Sampled = None,
-    seeds: Annotated[int, typer.Option(help="Independent repetitions.")] = 3,
-    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RepetitionOptions:
+    """How often a simulation is repeated."""
+
+    seeds: Annotated[int, typer.Option(help="Independent repetitions.")] = 3
+    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0
+
+
+@neighbours_app.command("run")
+@takes_groups
+def run_neighbours(
+    simulated: _SimulatedOptions,
+    features: _FeatureOptions,
+    repetitions: _RepetitionOptions,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -55,44 +74,107 @@ def run_neighbours(
             "--epsilon-x 1 --sampled 4."
         ),
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of fetched data sets, and of your own.")] = None,
-    as_json: Json = False,
+    data_dir: FetchedDataOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Simulate answers about private neighbour lists, and draw accuracy against the edge epsilon."""
     with needs_extra("lab"):
         from veilgraph.datasets import load
         from veilgraph.experiments.neighbour_curve import EDGE_EPSILONS, NeighbourConfiguration, run_neighbour_curve
-        from veilgraph.experiments.neighbour_design import ANSWERS
-        from veilgraph.pages.formatting import accuracy_text
-        from veilgraph.pages.neighbour_page import headline, spread_in_words, write_neighbour_page
+        from veilgraph.pages.neighbour_page import headline, write_neighbour_page
     configuration = NeighbourConfiguration(
-        epsilon_y=epsilon_y,
-        edge_epsilons=tuple(edge_epsilon or EDGE_EPSILONS),
-        epsilon_x=epsilon_x,
-        sampled=sampled,
-        seeds=seeds,
-        first_seed=first_seed,
+        epsilon_y=simulated.epsilon_y,
+        edge_epsilons=tuple(simulated.edge_epsilon or EDGE_EPSILONS),
+        **asdict(features),
+        **asdict(repetitions),
     )
-    private = load(dataset, data_dir)
-    asked = "" if epsilon_x is None else f"-x{epsilon_x:g}-m{sampled}"
-    folder = out or Path("runs") / f"{private.name}-neighbours-y{epsilon_y:g}{asked}"
+    private = load(simulated.dataset, data_dir)
+    asked = "" if features.epsilon_x is None else f"-x{features.epsilon_x:g}-m{features.sampled}"
+    folder = out or Path("runs") / f"{private.name}-neighbours-y{simulated.epsilon_y:g}{asked}"
     with show_progress("neighbours") as progress:
         result = run_neighbour_curve(private, configuration, folder, progress=progress)
     page = write_neighbour_page(result, folder)
-    if as_json:
-        echo_json(result | {"folder": str(folder)})
-        return
+    sentences: list[Sentence] = [_curve_table(result), headline(result), f"The page is {page}."]
+    emit(Facts(result | {"folder": str(folder)}, sentences), as_json=as_json)
+
+
+def _curve_table(result: dict[str, Any]) -> Table:
+    from veilgraph.experiments.neighbour_design import ANSWERS
+    from veilgraph.pages.formatting import accuracy_text
+    from veilgraph.pages.neighbour_page import spread_in_words
+
     table = Table(title=f"Accuracy on silent people. {spread_in_words(result['seeds'])}", title_justify="left")
     table.add_column("edge epsilon")
     for answer in result["answers"]:
         table.add_column(f"{answer}\n{ANSWERS[answer]}", justify="right")
     for i, total in enumerate(result["edge_epsilons"]):
         table.add_row(f"{total:g}", *(accuracy_text(points[i]) for points in result["answers"].values()))
-    Console().print(table)
-    echo(headline(result), f"The page is {page}.")
+    return table
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FolderOptions:
+    """Where the series is, and where its next document goes."""
+
+    tables: Annotated[
+        Path, typer.Option(help="Folder of the series: tables, and documents of waves; created if needed.")
+    ]
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The document of the next wave to write, .json; default: wave-N.json in --tables, where a running "
+            "collector takes it up."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AnswerOptions:
+    """What is asked about neighbour lists, and of whom."""
+
+    answer: Annotated[
+        str, typer.Option(help="histogram and list protect one entry of a list, class any two lists.")
+    ] = "histogram"
+    cap: CapOption = None
+    turns: Annotated[
+        int | None,
+        typer.Option(help="Each person answers one of this number of waves; with the first wave alone."),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse turns of a list, and fewer than two."""
+        if self.turns is not None and self.answer == "list":
+            raise RunError("--turns is for histogram and class: a list is the only wave of its series, for everybody")
+        if self.turns is not None and self.turns < 2:
+            raise RunError(
+                f"--turns is {self.turns}: give 2 or more, or leave it out, and everybody answers every wave"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NoticeOptions:
+    """What participants of the wave are told."""
+
+    purpose: Annotated[str | None, typer.Option(help="Purpose of the wave; default: as before.")] = None
+    contact: Annotated[str | None, typer.Option(help="Contact for participants; default: as before.")] = None
+    retention: Annotated[
+        str | None, typer.Option(help="Time after which you delete all reports of the series; only an earlier one.")
+    ] = None
+    zone: Annotated[str, typer.Option(help="Time zone of dates and times without an offset.")] = "UTC"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WaveOptions:
+    """The people, the budget of the wave, and when it closes."""
+
+    store: StoreOption
+    graph: Annotated[Path, typer.Option(help="The people of the series: a table with the column id alone.")]
+    edge_epsilon: Annotated[float, typer.Option(help="Budget of the next wave, under the relation of its answer.")]
+    closes: Annotated[str, typer.Option(help="Time until which answers are accepted, such as 2027-01-31.")]
 
 
 @neighbours_app.command("publish")
+@takes_groups
 def publish(
     campaign: Annotated[
         Path,
@@ -100,235 +182,281 @@ def publish(
             help="A document of the series, .json; the newest wave in --tables is continued.", metavar="CAMPAIGN"
         ),
     ],
-    store: Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")],
-    graph: Annotated[Path, typer.Option(help="The people of the series: a table with the column id alone.")],
-    edge_epsilon: Annotated[float, typer.Option(help="Budget of the next wave, under the relation of its answer.")],
-    closes: Annotated[str, typer.Option(help="Time until which answers are accepted, such as 2027-01-31.")],
-    tables: Annotated[
-        Path, typer.Option(help="Folder of the series: tables, and documents of waves; created if needed.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="The document of the next wave to write, .json; default: wave-N.json in --tables, where a running "
-            "collector takes it up."
-        ),
-    ] = None,
-    answer: Annotated[
-        str, typer.Option(help="histogram and list protect one entry of a list, class any two lists.")
-    ] = "histogram",
-    cap: Annotated[
-        int | None, typer.Option(help="Histogram: neighbours that count for each class at most; protects whole lists.")
-    ] = None,
-    turns: Annotated[
-        int | None,
-        typer.Option(help="Each person answers one of this number of waves; with the first wave alone."),
-    ] = None,
-    purpose: Annotated[str | None, typer.Option(help="Purpose of the wave; default: as before.")] = None,
-    contact: Annotated[str | None, typer.Option(help="Contact for participants; default: as before.")] = None,
-    retention: Annotated[
-        str | None, typer.Option(help="Time after which you delete all reports of the series; only an earlier one.")
-    ] = None,
-    zone: Annotated[str, typer.Option(help="Time zone of dates and times without an offset.")] = "UTC",
-    as_json: Json = False,
+    wave: _WaveOptions,
+    folder: _FolderOptions,
+    asked: _AnswerOptions,
+    notice: _NoticeOptions,
+    as_json: JsonOption = False,
 ) -> None:
     """Publish the next wave of a series: the document that devices answer, and a table from all that is stored.
 
     A list needs no table, and is the only wave of its series.
     """
-    if turns is not None and answer == "list":
-        raise RunError("--turns is for histogram and class: a list is the only wave of its series, for everybody")
-    if turns is not None and turns < 2:
-        raise RunError(f"--turns is {turns}: give 2 or more, or leave it out, and everybody answers every wave")
+    asked.check()
     with needs_extra("server"):
         from veilgraph.deploy.publish_wave import publish_wave
     from veilgraph.campaign import Campaign
-    from veilgraph.campaign.notice import read_time, time_in_words
-    from veilgraph.campaign.series_folder import wave_path
+    from veilgraph.campaign.notice import read_time
     from veilgraph.graph.shards import read_graph
 
-    until = read_time(closes, zone=zone)
-    if until <= datetime.now(UTC):
-        raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
-    asked, people = Campaign.from_json(campaign.read_bytes()), read_graph(graph)
+    closes = read_time(wave.closes, zone=notice.zone)
+    if closes <= datetime.now(UTC):
+        raise CampaignError(f"closes is {wave.closes}, which is in the past: give a later time")
+    read, people = Campaign.from_json(campaign.read_bytes()), read_graph(wave.graph)
+    answer = answer_mechanism(
+        asked.answer,
+        num_classes=read.schema.num_classes,
+        people=people.num_nodes,
+        epsilon=wave.edge_epsilon,
+        cap=asked.cap,
+    )
+    retention = notice.retention
     made, perturbed = publish_wave(
-        store,
-        asked,
+        wave.store,
+        read,
         people,
-        _answer(answer, asked.schema.num_classes, people.num_nodes, edge_epsilon, cap),
-        tables=tables,
-        out=out,
-        turns=turns,
-        closes=until,
-        purpose=purpose,
-        contact=contact,
-        retention=None if retention is None else read_time(retention, zone=zone, name="retention"),
+        answer,
+        tables=folder.tables,
+        out=folder.out,
+        turns=asked.turns,
+        closes=closes,
+        purpose=notice.purpose,
+        contact=notice.contact,
+        retention=None if retention is None else read_time(retention, zone=notice.zone, name="retention"),
         watch=show_progress,
     )
-    learned = [int(wave.has_answer.sum()) for wave in perturbed.neighbour_waves]
-    series = made.neighbour_series
-    answering = sum(map(series.is_turn_of, people.names))
-    is_taken_up, out = out is None, out or wave_path(tables, series.wave)
-    if as_json:
-        echo_json(
-            {
-                "id": made.id,
-                "series": series.first,
-                "wave": series.wave,
-                "turns": series.turns,
-                "asked": answering,
-                "table": series.table,
-                "people": series.people,
-                "label_reports": int(perturbed.has_label.sum()),
-                "answers": learned,
-                "guarantee": made.guarantee.as_dict(),
-                "wave_guarantee": series.wave_guarantee.as_dict(),
-                "out": str(out),
-            }
-        )
-        return
-    answers = f" and {sum(learned):,} answers of {counted(len(learned), 'wave')}" if learned else ""
-    echo(
-        f"Wave {series.wave} of series {series.first}: campaign {made.id}.",
-        *([] if series.turns is None else [_turn_in_words(series.turns, answering, people.num_nodes)]),
-        f"Devices randomize the list itself, and need the file of people alone: {tables / series.people}.people. It is "
-        "the only wave of the series."
-        if series.table is None
-        else f"Its table is learned from {counted(int(perturbed.has_label.sum()), 'label report')}{answers}: "
-        f"{tables / series.table}.beliefs.",
-        *made.guarantee_in_words,
-        f"Open until {time_in_words(made.closes)}. Written to {out}.",
-        f"A collector that runs with --tables {tables} takes it up within seconds."
-        if is_taken_up
-        else f"Serve it with --campaign {out} --tables {tables}.",
-    )
+    emit(PublishedWave(made, people, perturbed, folder.tables, folder.out), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class PublishedWave:
+    """A wave that was published.
+
+    Attributes:
+        campaign: the document of the wave.
+        people: the people of the series.
+        perturbed: the reports that its table was learned from.
+        tables: folder of the series.
+        out: file of the document; None if it is in the folder of the series.
+    """
+
+    campaign: Campaign
+    people: Graph
+    perturbed: PerturbedGraph
+    tables: Path
+    out: Path | None
+
+    @property
+    def _answers(self) -> list[int]:
+        return [int(wave.has_answer.sum()) for wave in self.perturbed.neighbour_waves]
+
+    @property
+    def _asked(self) -> int:
+        return sum(map(self.campaign.neighbour_series.is_turn_of, self.people.names))
+
+    @property
+    def _file(self) -> Path:
+        from veilgraph.campaign.series_folder import wave_path
+
+        return self.out or wave_path(self.tables, self.campaign.neighbour_series.wave)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The wave as JSON-ready values."""
+        series = self.campaign.neighbour_series
+        return {
+            "id": self.campaign.id,
+            "series": series.first,
+            "wave": series.wave,
+            "turns": series.turns,
+            "asked": self._asked,
+            "table": series.table,
+            "people": series.people,
+            "label_reports": int(self.perturbed.has_label.sum()),
+            "answers": self._answers,
+            "guarantee": self.campaign.guarantee.as_dict(),
+            "wave_guarantee": series.wave_guarantee.as_dict(),
+            "out": str(self._file),
+        }
+
+    @property
+    def sentences(self) -> list[str]:
+        """The wave in words."""
+        from veilgraph.campaign.notice import time_in_words
+
+        series, tables, answers = self.campaign.neighbour_series, self.tables, self._answers
+        told = f" and {sum(answers):,} answers of {counted(len(answers), 'wave')}" if answers else ""
+        labels = counted(int(self.perturbed.has_label.sum()), "label report")
+        return [
+            f"Wave {series.wave} of series {series.first}: campaign {self.campaign.id}.",
+            *([] if series.turns is None else [_turn_in_words(series.turns, self._asked, self.people.num_nodes)]),
+            f"Devices randomize the list itself, and need the file of people alone: {tables / series.people}.people. "
+            "It is the only wave of the series."
+            if series.table is None
+            else f"Its table is learned from {labels}{told}: {tables / series.table}.beliefs.",
+            *self.campaign.guarantee_in_words,
+            f"Open until {time_in_words(self.campaign.closes)}. Written to {self._file}.",
+            f"A collector that runs with --tables {tables} takes it up within seconds."
+            if self.out is None
+            else f"Serve it with --campaign {self.out} --tables {tables}.",
+        ]
 
 
 def _turn_in_words(turns: int, answering: int, people: int) -> str:
     return f"Each person answers one of {turns} waves, and this is the turn of {answering:,} of {people:,} people."
 
 
-def _answer(name: str, classes: int, people: int, epsilon: float, cap: int | None) -> Answer:
-    if name == "class":
-        if cap is not None:
-            raise RunError("--cap is for the histogram: the class protects whole lists without one")
-        return NeighbourhoodClass(classes, epsilon)
-    if name == "list":
-        if cap is not None:
-            raise RunError("--cap is for the histogram: a randomized list protects no whole list, with or without one")
-        return RandomizedNeighbourList(people, epsilon)
-    if name != "histogram":
-        raise RunError(f"answer is '{name}': choose histogram, class or list")
-    return NeighbourhoodHistogram(classes, epsilon, finest_scale(classes), cap)
+@dataclass(frozen=True, kw_only=True)
+class _PlannedOptions:
+    """The total, and what is known about the people."""
 
-
-@neighbours_app.command("plan")
-def plan_command(
-    epsilon: Annotated[
-        float, typer.Option(help="Total of label, list and features, under the relation of the answer.")
-    ],
-    people: Annotated[int, typer.Option(help="Number of people.")],
-    degree: Annotated[float, typer.Option(help="How many neighbours a person lists, roughly.")],
-    classes: Annotated[int, typer.Option(help="Number of classes.")],
+    epsilon: Annotated[float, typer.Option(help="Total of label, list and features, under the relation of the answer.")]
+    people: Annotated[int, typer.Option(help="Number of people.")]
+    degree: Annotated[float, typer.Option(help="How many neighbours a person lists, roughly.")]
+    classes: Annotated[int, typer.Option(help="Number of classes.")]
     answer: Annotated[
         str | None,
         typer.Option(
             help="histogram or list for one entry of a list, class for any two lists. Default: the better of histogram "
             "and list."
         ),
-    ] = None,
+    ] = None
     homophily: Annotated[
         list[float] | None, typer.Option(help="Share of relationships within a class; repeat it. Default 0.6, 0.85.")
-    ] = None,
-    epsilon_x: EpsilonX = None,
-    sampled: Sampled = None,
+    ] = None
+
+
+@neighbours_app.command("plan")
+@takes_groups
+def plan_command(
+    given: _PlannedOptions,
+    features: _FeatureOptions,
     seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Recommend answer, waves and budgets for a total, from public information alone."""
     with needs_extra("lab"):
-        from veilgraph.experiments.neighbour_design import ANSWERS, ONE_ENTRY
+        from veilgraph.experiments.neighbour_design import ONE_ENTRY
         from veilgraph.experiments.neighbour_planner import HOMOPHILIES, plan_neighbours
-    from veilgraph.campaign import people_file
 
+    homophilies = tuple(given.homophily or HOMOPHILIES)
     asked: Any = {
-        "people": people,
-        "mean_degree": degree,
-        "num_classes": classes,
-        "total_epsilon": epsilon,
-        "answers": ONE_ENTRY if answer is None else (answer,),
-        "homophilies": tuple(homophily or HOMOPHILIES),
+        "people": given.people,
+        "mean_degree": given.degree,
+        "num_classes": given.classes,
+        "total_epsilon": given.epsilon,
+        "answers": ONE_ENTRY if given.answer is None else (given.answer,),
+        "homophilies": homophilies,
         "seed": seed,
     }
     with show_progress("plan") as progress:
-        found = plan_neighbours(**asked, epsilon_x=epsilon_x, sampled=sampled, progress=progress)
-        bare = found if epsilon_x is None else plan_neighbours(**asked, progress=progress)
-    best, sizes = found.recommended.design, (2,) * (sampled or 0)
-    downloads = {
-        "table": None if best.answer == "list" else belief_table.file_size(people, classes),
-        "people": people_file.file_size(people),
-    }
-    if as_json:
-        designs = [
-            {
-                "title": each.design.title,
-                "answer": each.design.answer,
-                "epsilon_y": each.design.epsilon_y,
-                "edge_epsilons": list(each.design.edge_epsilons),
-                "in_turn": each.design.in_turn,
-                "epsilon_x": epsilon_x,
-                "sampled": sampled,
-                **_reached_in_json(each.reached),
-                "list": None if each.facts is None else asdict(each.facts),
-                "guarantee": each.design.guarantee(classes, people, sizes).as_dict(),
-            }
-            for each in found.designs
-        ]
-        echo_json(
-            {
-                "recommended": designs[found.designs.index(found.recommended)],
-                "as_good": None if found.rival is None else designs[found.designs.index(found.rival)],
-                "within_noise": [designs[found.designs.index(each)] for each in found.within_noise],
-                "designs": designs,
-                "no_list": found.no_list,
-                "without_features": {
-                    "title": bare.recommended.design.title,
-                    **_reached_in_json(bare.recommended.reached),
-                },
-                "floor": _reached_in_json(found.floor),
-                "homophilies": list(homophily or HOMOPHILIES),
-                "drawn_people": found.drawn_people,
-                "seed": seed,
-                "download_bytes": downloads,
-                "next": _next_commands(best),
-            }
+        found = plan_neighbours(**asked, **asdict(features), progress=progress)
+        bare = found if features.epsilon_x is None else plan_neighbours(**asked, progress=progress)
+    emit(NeighbourAdvice(found, bare, given, features, homophilies, seed), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class NeighbourAdvice:
+    """A plan of a collection with private neighbours, with its costs and the next commands.
+
+    Attributes:
+        plan: the plan.
+        bare: the plan without features.
+        given: the total, and what is known about the people.
+        features: features beside the label and the list.
+        homophilies: shares of relationships within a class that were simulated.
+        seed: seed of the simulations.
+    """
+
+    plan: NeighbourPlan
+    bare: NeighbourPlan
+    given: _PlannedOptions
+    features: _FeatureOptions
+    homophilies: tuple[float, ...]
+    seed: int
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return (2,) * (self.features.sampled or 0)
+
+    @property
+    def _downloads(self) -> dict[str, int | None]:
+        from veilgraph.campaign import people_file
+
+        people, is_list = self.given.people, self.plan.recommended.design.answer == "list"
+        table = None if is_list else belief_table.file_size(people, self.given.classes)
+        return {"table": table, "people": people_file.file_size(people)}
+
+    def _design_document(self, planned: PlannedDesign) -> dict[str, Any]:
+        design = planned.design
+        return {
+            "title": design.title,
+            "answer": design.answer,
+            "epsilon_y": design.epsilon_y,
+            "edge_epsilons": list(design.edge_epsilons),
+            "in_turn": design.in_turn,
+            **asdict(self.features),
+            **_reached_in_json(planned.reached),
+            "list": None if planned.facts is None else asdict(planned.facts),
+            "guarantee": design.guarantee(self.given.classes, self.given.people, self._sizes).as_dict(),
+        }
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """All designs as JSON-ready values, their costs, and the next commands."""
+        plan, bare, of = self.plan, self.bare.recommended, self._design_document
+        return {
+            "recommended": of(plan.recommended),
+            "as_good": None if plan.rival is None else of(plan.rival),
+            "within_noise": [of(planned) for planned in plan.within_noise],
+            "designs": [of(planned) for planned in plan.designs],
+            "no_list": plan.no_list,
+            "without_features": {"title": bare.design.title, **_reached_in_json(bare.reached)},
+            "floor": _reached_in_json(plan.floor),
+            "homophilies": list(self.homophilies),
+            "drawn_people": plan.drawn_people,
+            "seed": self.seed,
+            "download_bytes": self._downloads,
+            "next": _next_commands(plan.recommended.design),
+        }
+
+    @property
+    def sentences(self) -> list[Sentence]:
+        """The recommended design in words, a table of all designs, their costs, and the next commands."""
+        found, best, sizes = self.plan, self.plan.recommended.design, self._sizes
+        told = (
+            ""
+            if self.features.epsilon_x is None
+            else f", {counted(len(sizes), 'feature')} at {self.features.epsilon_x:g} each"
         )
-        return
-    told = "" if epsilon_x is None else f", {counted(len(sizes), 'feature')} at {epsilon_x:g} each"
-    echo(
-        f"Recommended: label {best.epsilon_y:g}{told}, then {best.title}.",
-        *best.guarantee(classes, people, sizes).in_words(),
-    )
+        shares = " / ".join(f"{100 * each:.0f}" for each in self.homophilies)
+        return [
+            f"Recommended: label {best.epsilon_y:g}{told}, then {best.title}.",
+            *best.guarantee(self.given.classes, self.given.people, sizes).in_words(),
+            _designs_table(found),
+            f"Accuracies are for {shares} % of the relationships within a class: mean ± standard error over the runs "
+            f"of a row, on drawn graphs of {found.drawn_people:,} people, seed {self.seed}. 75 % of the people report "
+            "a label, and the others are predicted. The label alone gives them the most frequent class.",
+            *_comparison_in_words(found),
+            _features_in_words(found.recommended, self.bare.recommended),
+            *_costs_in_words(found.recommended, self._downloads),
+            *_next_in_words(best),
+        ]
+
+
+def _designs_table(found: NeighbourPlan) -> Table:
+    from veilgraph.experiments.neighbour_design import ANSWERS
+
     table = Table(title="\nDesigns: epsilons with their relation, and accuracy in simulations", title_justify="left")
-    shares = " / ".join(f"{100 * each:.0f}" for each in homophily or HOMOPHILIES)
     table.add_column("label,\nany two\nlabels", justify="right")
-    table.add_column(f"neighbours,\n{ANSWERS[best.answer]}")
+    table.add_column(f"neighbours,\n{ANSWERS[found.recommended.design.answer]}")
     table.add_column("accuracy, %", justify="right")
     table.add_column("runs", justify="right")
     for each in found.designs:
         simulations = str(len(each.reached.draws))
         table.add_row(f"{each.design.epsilon_y:g}", each.design.title, _accuracies(each.reached), simulations)
     table.add_row("", "the label alone (the floor)", _accuracies(found.floor), str(len(found.floor.draws)))
-    Console().print(table)
-    echo(
-        f"Accuracies are for {shares} % of the relationships within a class: mean ± standard error over the runs of a "
-        f"row, on drawn graphs of {found.drawn_people:,} people, seed {seed}. 75 % of the people report a label, and "
-        "the others are predicted. The label alone gives them the most frequent class.",
-        *_comparison_in_words(found),
-        _features_in_words(found.recommended, bare.recommended),
-        *_costs_in_words(found.recommended, downloads),
-        *_next_in_words(best),
-    )
+    return table
 
 
 def _accuracies(reached: SimulatedAccuracies) -> str:
