@@ -7,6 +7,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -16,11 +17,13 @@ import typer
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
-from veilgraph.cli._common import echo, echo_json, show_progress
+from veilgraph.cli._common import echo, show_progress
+from veilgraph.cli.options import AttemptsOption, CollectorOption, JsonOption, takes_groups
+from veilgraph.cli.output import Facts, emit
 from veilgraph.client import DrawnReport, answer, answer_neighbours, send, set_limit
 from veilgraph.client import fetch as fetch_published
 from veilgraph.client import ledger as read_ledger
-from veilgraph.client.participant import Answered, Ledger, Receipt
+from veilgraph.client.participant import Answered, Ledger, Published, Receipt
 from veilgraph.errors import GraphError, RunError, SendError
 from veilgraph.graph.text_tables import from_cell, read_text, read_text_table
 from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, Relation, json_epsilon, show_epsilon
@@ -29,128 +32,145 @@ from veilgraph.privacy.strict_json import canonical_json, parse_json
 
 T = TypeVar("T")
 
-Store = Annotated[
+DeviceFolder = Annotated[
     Path | None, typer.Option(help="Folder that keeps reports, so that none is drawn twice; default: in your home.")
 ]
 
 
 def fetch(
-    url: Annotated[str, typer.Option(help="The collector's address: https, or http on this machine.")],
+    url: CollectorOption,
     out: Annotated[
         Path, typer.Option(help="Folder for the campaign and all that is published for it; created if needed.")
     ],
-    attempts: Annotated[
-        int, typer.Option(help="Maximum number of attempts if the collector is busy or cannot be reached.", min=1)
-    ] = 8,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    attempts: AttemptsOption = 8,
+    as_json: JsonOption = False,
 ) -> None:
     """Get the campaign that is open, and all that is published for it, whole; nothing about you is sent."""
     with show_progress("fetch") as progress:
         found = fetch_published(url, out, attempts=attempts, progress=progress)
     asked = found.question.neighbours
-    if as_json:
-        echo_json(
-            {
-                "id": found.question.id,
-                "campaign": str(found.campaign),
-                "series": None if asked is None else asked.series,
-                "wave": None if asked is None else asked.wave,
-                "turns": None if asked is None else asked.turns,
-                "table": None if found.table is None else str(found.table),
-                "people": None if found.people is None else str(found.people),
-            }
-        )
-        return
+    document = {
+        "id": found.question.id,
+        "campaign": str(found.campaign),
+        "series": None if asked is None else asked.series,
+        "wave": None if asked is None else asked.wave,
+        "turns": None if asked is None else asked.turns,
+        "table": None if found.table is None else str(found.table),
+        "people": None if found.people is None else str(found.people),
+    }
+    emit(Facts(document, _fetched_in_words(found)), as_json=as_json)
+
+
+def _fetched_in_words(found: Published) -> Iterator[str]:
+    asked = found.question.neighbours
     what = "Campaign" if asked is None else f"Wave {asked.wave} of series {asked.series}: campaign"
     source = "--record record.json" if asked is None else "--neighbours friends.txt"
-    echo(f"{what} {found.question.id} is in {found.campaign}; its id and its tables are in order.")
+    yield f"{what} {found.question.id} is in {found.campaign}; its id and its tables are in order."
     for path, content in ((found.table, "What is believed about everyone"), (found.people, "The file of people")):
         if path is not None:
-            echo(f"{content} is beside it, whole: {path.stat().st_size:,} bytes, with the SHA-256 that it names.")
+            size = path.stat().st_size
+            yield f"{content} is beside it, whole: {size:,} bytes, with the SHA-256 that it names."
     if asked is not None and asked.turns is not None:
-        echo(
-            f"Each person answers one of {asked.turns} waves; if this one is not yours, 'randomize' says which one is."
-        )
-    echo(
+        turns = f"Each person answers one of {asked.turns} waves"
+        yield f"{turns}; if this one is not yours, 'randomize' says which one is."
+    yield (
         f"Read it with 'veilgraph campaign show {found.campaign}', and answer it with "
         f"'veilgraph randomize {found.campaign} {source} --node ID --out answer.json'."
     )
 
 
-def randomize(
-    campaign: Annotated[Path, typer.Argument(help="The campaign to answer, .json.", metavar="CAMPAIGN")],
-    node: Annotated[str, typer.Option(help="The person's node in the public graph.")],
-    out: Annotated[Path, typer.Option(help="The report file to write.")],
+@dataclass(frozen=True, kw_only=True)
+class _AnswerOptions:
+    """Who answers, what they answer about, and where the report goes."""
+
+    node: Annotated[str, typer.Option(help="The person's node in the public graph.")]
+    out: Annotated[Path, typer.Option(help="The report file to write.")]
     record: Annotated[
         Path | None, typer.Option(help="The private record: a JSON object, or a row of a .csv table.")
-    ] = None,
+    ] = None
     neighbours: Annotated[
         Path | None,
         typer.Option(
             help="For a wave about neighbours: their ids, one on each line, or a .csv table with the column id."
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PublishedOptions:
+    """Files that a wave about neighbours names."""
+
     table: Annotated[
         Path | None,
         typer.Option(
             help="For a wave about neighbours: the published belief table, if it has one; default: beside it."
         ),
-    ] = None,
+    ] = None
     people: Annotated[
         Path | None, typer.Option(help="For a wave about neighbours: the published file of people; default: beside it.")
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LimitOptions:
+    """What a person accepts at most."""
+
     limit: Annotated[
         float | None,
         typer.Option(
             help="The largest epsilon that you accept for all reports in the store: user level (any two records; lists "
             "count where an answer protects whole lists). It is kept: later calls need not repeat it."
         ),
-    ] = None,
+    ] = None
     max_epsilon: Annotated[
         float | None, typer.Option(help="The same for this call alone; it never raises the limit that is kept.")
-    ] = None,
+    ] = None
     entry_limit: Annotated[
         float | None,
         typer.Option(
             help="The largest epsilon that you accept for one entry of your neighbour list (two lists, one with a "
             "neighbour more), over all waves. It is kept. With it, answers that protect one entry alone are given."
         ),
-    ] = None,
-    store: Store = None,
+    ] = None
+
+
+@takes_groups
+def randomize(
+    campaign: Annotated[Path, typer.Argument(help="The campaign to answer, .json.", metavar="CAMPAIGN")],
+    person: _AnswerOptions,
+    published: _PublishedOptions,
+    limits: _LimitOptions,
+    store: DeviceFolder = None,
     shared_device: Annotated[
         bool,
         typer.Option("--shared-device", help="Another person answers a campaign that this device has answered."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Randomize a record with the operating system's randomness; a second call returns the same report."""
     folder = store or _default_store()
     document = campaign.read_bytes()
-    if (record is None) == (neighbours is None):
+    if (person.record is None) == (person.neighbours is None):
         raise RunError("give --record, or --neighbours for a wave about neighbours")
-    if limit is not None or entry_limit is not None:
-        set_limit(folder, limit, entry_limit=entry_limit)
+    if limits.limit is not None or limits.entry_limit is not None:
+        set_limit(folder, limits.limit, entry_limit=limits.entry_limit)
+    unlisted: list[str] = []
+    settings: dict[str, Any] = {"node": person.node, "store": folder, "max_epsilon": limits.max_epsilon}
+    settings["shared_device"] = shared_device
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        settings: dict[str, Any] = {"node": node, "store": folder, "max_epsilon": max_epsilon}
-        unlisted: list[str] = []
-        if record is not None:
-            report = answer(document, _Record(record, node), shared_device=shared_device, **settings)
-        elif neighbours is not None:
-            report = answer_neighbours(
-                document,
-                _Neighbours(neighbours),
-                **_published_files(campaign, document, table, people),
-                shared_device=shared_device,
-                unlisted=unlisted.extend,
-                **settings,
-            )
+        if person.record is not None:
+            report = answer(document, _Record(person.record, person.node), **settings)
+        elif person.neighbours is not None:
+            files = _published_files(campaign, document, published.table, published.people)
+            settings["unlisted"] = unlisted.extend
+            report = answer_neighbours(document, _Neighbours(person.neighbours), **files, **settings)
     for warning in caught:
         echo(f"warning: {warning.message}", err=True)
     text = report.text + "\n"
-    if out.exists() and out.read_bytes() != text.encode():
-        raise RunError(f"{out} exists and holds something else: choose another --out")
-    write_atomically(out, text)
+    if person.out.exists() and person.out.read_bytes() != text.encode():
+        raise RunError(f"{person.out} exists and holds something else: choose another --out")
+    write_atomically(person.out, text)
     if unlisted:
         names = ", ".join(map(quote, unlisted))
         echo(
@@ -158,13 +178,13 @@ def randomize(
             "alone, and the answer stays as it is drawn; correct the list before the next wave.",
             err=True,
         )
-    if as_json:
-        echo_json(report)
-        return
-    echo(f"The report of {node} is in {out}; send it with 'submit'.")
-    if isinstance(codes := report.get("label"), list):
-        echo(*_set_in_words(Campaign.from_json(document), codes))
-    echo(_sum_in_words(read_ledger(folder), max_epsilon))
+    codes = report.get("label")
+    sentences = [
+        f"The report of {person.node} is in {person.out}; send it with 'submit'.",
+        *(_set_in_words(Campaign.from_json(document), codes) if isinstance(codes, list) else []),
+        _sum_in_words(read_ledger(folder), limits.max_epsilon),
+    ]
+    emit(Facts(report, sentences), as_json=as_json)
 
 
 def _published_files(campaign: Path, document: bytes, table: Path | None, people: Path | None) -> dict[str, Any]:
@@ -218,7 +238,7 @@ def _rounded_up(exact: Decimal) -> float:
 
 
 def ledger(
-    store: Store = None,
+    store: DeviceFolder = None,
     limit: Annotated[
         float | None,
         typer.Option(
@@ -233,49 +253,52 @@ def ledger(
             "neighbour more."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List everything that this device has answered, what it cost, and your limit."""
     folder = store or _default_store()
     if limit is not None or entry_limit is not None:
         set_limit(folder, limit, entry_limit=entry_limit)
     kept = read_ledger(folder)
-    if as_json:
-        echo_json(
-            {
-                "spent_user_level": json_epsilon(_rounded_up(kept.spent)),
-                "relation_user_level": kept.relation,
-                "spent_same_list": json_epsilon(_rounded_up(kept.spent_with_same_list)),
-                "limit_user_level": None if kept.limit is None else float(kept.limit),
-                "spent_one_entry": json_epsilon(_rounded_up(kept.spent_on_one_entry)),
-                "limit_one_entry": None if kept.entry_limit is None else float(kept.entry_limit),
-                "protects_lists": kept.protects_lists,
-                "answered": [
-                    {
-                        "campaign": one.campaign,
-                        "node": one.node,
-                        "epsilon_user_level": _rounded_up(one.epsilon),
-                        "relation_user_level": one.relation,
-                        "lists": None
-                        if one.list_cost is None
-                        else {key: json_epsilon(_rounded_up(value)) for key, value in one.list_cost._asdict().items()},
-                        "notices": [notice._asdict() for notice in one.notices],
-                    }
-                    for one in kept.entries
-                ],
-            }
-        )
-        return
+    emit(Facts(_ledger_document(kept), _ledger_in_words(kept)), as_json=as_json)
+
+
+def _ledger_document(kept: Ledger) -> dict[str, Any]:
+    answered = [
+        {
+            "campaign": one.campaign,
+            "node": one.node,
+            "epsilon_user_level": _rounded_up(one.epsilon),
+            "relation_user_level": one.relation,
+            "lists": None
+            if one.list_cost is None
+            else {key: json_epsilon(_rounded_up(value)) for key, value in one.list_cost._asdict().items()},
+            "notices": [notice._asdict() for notice in one.notices],
+        }
+        for one in kept.entries
+    ]
+    return {
+        "spent_user_level": json_epsilon(_rounded_up(kept.spent)),
+        "relation_user_level": kept.relation,
+        "spent_same_list": json_epsilon(_rounded_up(kept.spent_with_same_list)),
+        "limit_user_level": None if kept.limit is None else float(kept.limit),
+        "spent_one_entry": json_epsilon(_rounded_up(kept.spent_on_one_entry)),
+        "limit_one_entry": None if kept.entry_limit is None else float(kept.entry_limit),
+        "protects_lists": kept.protects_lists,
+        "answered": answered,
+    }
+
+
+def _ledger_in_words(kept: Ledger) -> Iterator[str]:
     for one in kept.entries:
-        cost = _cost_in_words(one)
-        echo(f"Campaign {one.campaign}, as {quote(one.node)}. {cost}.")
+        yield f"Campaign {one.campaign}, as {quote(one.node)}. {_cost_in_words(one)}."
         for notice in one.notices[:1]:
             deleted = "" if notice.retention is None else f", to be deleted after {notice.retention}"
-            echo(f"  Agreed on {notice.seen} to notice {notice.version}, SHA-256 {notice.sha256}{deleted}.")
-            echo(f"  Purpose: {quote(notice.purpose)}")
+            yield f"  Agreed on {notice.seen} to notice {notice.version}, SHA-256 {notice.sha256}{deleted}."
+            yield f"  Purpose: {quote(notice.purpose)}"
         if len(one.notices) > 1:
-            echo(f"  Seen since: notice {one.notices[-1].version}, on {one.notices[-1].seen}.")
-    echo(_sum_in_words(kept))
+            yield f"  Seen since: notice {one.notices[-1].version}, on {one.notices[-1].seen}."
+    yield _sum_in_words(kept)
 
 
 def _cost_in_words(one: Answered) -> str:
@@ -359,7 +382,7 @@ def _default_store() -> Path:
 
 def submit(
     report: Annotated[list[Path], typer.Argument(help="Report files that `randomize` wrote.", metavar="REPORT...")],
-    url: Annotated[str, typer.Option(help="The collector's address: https, or http on this machine.")],
+    url: CollectorOption,
     token: Annotated[
         str | None, typer.Option(help="The node's token, for one report.", envvar="VEILGRAPH_TOKEN")
     ] = None,
@@ -369,13 +392,11 @@ def submit(
     receipt: Annotated[
         Path | None, typer.Option(help="File to write the collector's receipt to, for one report.")
     ] = None,
-    attempts: Annotated[
-        int, typer.Option(help="Maximum number of attempts if the collector is busy or cannot be reached.", min=1)
-    ] = 8,
+    attempts: AttemptsOption = 8,
     again: Annotated[
         bool, typer.Option("--again", help="Send although the collector holds a report: only this very one.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Send reports to the collector, unless it holds one of the node. A busy collector is tried again."""
     if receipt is not None and len(report) > 1:
@@ -392,11 +413,8 @@ def submit(
             outcomes.append({"file": str(path), "node": document["node"]} | _send(deliver, document, token_of))
     if receipt is not None and "receipt" in outcomes[0]:
         write_atomically(receipt, canonical_json(outcomes[0]["receipt"]) + "\n")
-    if as_json:
-        echo_json(outcomes)
-    else:
-        kept = [f"The receipt is in {receipt}."] if receipt is not None and receipt.exists() else []
-        echo(*map(_in_words, outcomes), *kept)
+    kept = [f"The receipt is in {receipt}."] if receipt is not None and receipt.exists() else []
+    emit(Facts(outcomes, [*map(_in_words, outcomes), *kept]), as_json=as_json)
     if failed := [outcome for outcome in outcomes if outcome["status"] == "failed"]:
         raise SendError(f"not accepted: {len(failed)} of {counted(len(outcomes), 'report')} ({failed[0]['reason']})")
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from veilgraph.cli._common import echo_json, needs_extra, show_progress
+from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.completion import complete_dataset
+from veilgraph.cli.options import DeviceOption, FetchedDataOption, JsonOption, takes_groups
+from veilgraph.cli.output import Sentence, emit
 from veilgraph.errors import RunError
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.epsilon import show_epsilon
@@ -19,13 +20,87 @@ from veilgraph.privacy.plain_text import counted, escape
 
 if TYPE_CHECKING:
     from veilgraph.datasets import PrivateGraph
+    from veilgraph.datasets.table_folder import TableFolder
     from veilgraph.pages.curve_page import CampaignFiles
 
 _PRINTED = ("accuracy_mean", "accuracy_std", "epsilon_user_level")
 _SAMPLED = 10
 
 
+@dataclass(frozen=True, kw_only=True)
+class _BudgetOptions:
+    """The totals of a curve, or one budget instead."""
+
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(help="Total of the curve, user level (any two records); repeat it. Default: 0.25 to 8."),
+    ] = None
+    epsilon_x: Annotated[
+        float | None, typer.Option(help="One budget instead of the curve: of each sampled feature.")
+    ] = None
+    epsilon_y: Annotated[float | None, typer.Option(help="One budget instead of the curve: of the label.")] = None
+    sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = _SAMPLED
+
+    @property
+    def of_one_collection(self) -> PrivacyBudget | None:
+        """The budget of a single collection; None for the curve."""
+        return PrivacyBudget.of_one_collection(
+            totals=self.epsilon or (), epsilon_x=self.epsilon_x, epsilon_y=self.epsilon_y, sampled=self.sampled
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TrainingOptions:
+    """How models are trained, and how often."""
+
+    backbone: Annotated[str, typer.Option(help="sage, gcn or gat.")] = "sage"
+    seeds: Annotated[int, typer.Option(help="Independent repetitions.")] = 5
+    feature_hops: Annotated[int | None, typer.Option(help="K_x; default: from the graph.")] = None
+    label_hops: Annotated[int | None, typer.Option(help="K_y; default: from the graph.")] = None
+    clusters: Annotated[int, typer.Option(help="C, the number of clusters (bags).")] = 16
+    llp_weight: Annotated[float, typer.Option(help="alpha, the weight of the bags in the loss.")] = 1.0
+    epochs: Annotated[int, typer.Option(help="Training epochs of every GNN.")] = 100
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of a configuration."""
+        named = {"clusters": "num_clusters"}
+        return {named.get(name, name): value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _JobOptions:
+    """Where results go, and what computes them."""
+
+    out: Annotated[Path | None, typer.Option(help="Folder of results; default: named in runs/ by the settings.")] = None
+    device: DeviceOption = "auto"
+    data_dir: FetchedDataOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OwnOptions:
+    """A reader's own graph and records."""
+
+    edges: Annotated[Path | None, typer.Option(help="Your own graph: edge table, .csv or .parquet.")] = None
+    nodes: Annotated[Path | None, typer.Option(help="Your own records: node table with a column 'id'.")] = None
+    schema: Annotated[Path | None, typer.Option(help="Your own schema, .toml.")] = None
+    label: Annotated[str | None, typer.Option(help="The node table's column that holds the class.")] = None
+
+    @property
+    def tables(self) -> TableFolder | None:
+        """The tables, all four; None if none is given."""
+        from veilgraph.datasets.table_folder import TableFolder
+
+        if self.edges is None and self.nodes is None and self.schema is None and self.label is None:
+            return None
+        if self.edges is None or self.nodes is None or self.schema is None or self.label is None:
+            raise RunError("for your own data give all four: --edges, --nodes, --schema and --label")
+        return TableFolder(edges=self.edges, nodes=self.nodes, schema=self.schema, label=self.label)
+
+
+@takes_groups
 def run(
+    *,
     dataset: Annotated[
         str,
         typer.Option(
@@ -33,171 +108,165 @@ def run(
             autocompletion=complete_dataset,
         ),
     ] = "voters",
-    epsilon: Annotated[
-        list[float] | None,
-        typer.Option(help="Total of the curve, user level (any two records); repeat it. Default: 0.25 to 8."),
-    ] = None,
-    epsilon_x: Annotated[
-        float | None, typer.Option(help="One budget instead of the curve: of each sampled feature.")
-    ] = None,
-    epsilon_y: Annotated[float | None, typer.Option(help="One budget instead of the curve: of the label.")] = None,
-    sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = _SAMPLED,
-    backbone: Annotated[str, typer.Option(help="sage, gcn or gat.")] = "sage",
-    seeds: Annotated[int, typer.Option(help="Independent repetitions.")] = 5,
-    feature_hops: Annotated[int | None, typer.Option(help="K_x; default: from the graph.")] = None,
-    label_hops: Annotated[int | None, typer.Option(help="K_y; default: from the graph.")] = None,
-    clusters: Annotated[int, typer.Option(help="C, the number of clusters (bags).")] = 16,
-    llp_weight: Annotated[float, typer.Option(help="alpha, the weight of the bags in the loss.")] = 1.0,
-    epochs: Annotated[int, typer.Option(help="Training epochs of every GNN.")] = 100,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of results; default: named in runs/ by the settings.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of fetched data sets, and of your own.")] = None,
-    edges: Annotated[Path | None, typer.Option(help="Your own graph: edge table, .csv or .parquet.")] = None,
-    nodes: Annotated[Path | None, typer.Option(help="Your own records: node table with a column 'id'.")] = None,
-    schema: Annotated[Path | None, typer.Option(help="Your own schema, .toml.")] = None,
-    label: Annotated[str | None, typer.Option(help="The node table's column that holds the class.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    budget: _BudgetOptions,
+    training: _TrainingOptions,
+    job: _JobOptions,
+    own: _OwnOptions,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what can be learned at which epsilon: simulate collections, learn from their reports, write a page.
 
     With --epsilon-x or --epsilon-y it simulates one collection with that budget, in more detail.
     """
-    one_budget = _one_budget(epsilon, epsilon_x, epsilon_y, sampled)
+    one_budget = budget.of_one_collection
     with needs_extra("lab"):
         from veilgraph.experiments.privacy_curve import TOTALS, CurveConfiguration, run_curve
         from veilgraph.experiments.single_run import RunConfiguration, run_comparison
         from veilgraph.models.engine.device import resolve_device
         from veilgraph.pages.curve_page import write_curve_page
         from veilgraph.pages.run_page import write_run_page
-    resolve_device(device)
-    private, files = _load(dataset, data_dir, edges, nodes, schema, label)
-    settings: dict[str, Any] = {
-        "backbone": backbone,
-        "seeds": seeds,
-        "feature_hops": feature_hops,
-        "label_hops": label_hops,
-        "num_clusters": clusters,
-        "llp_weight": llp_weight,
-        "epochs": epochs,
-    }
+    resolve_device(job.device)
+    private, files = _load(dataset, job.data_dir, own.tables)
+    settings = training.settings
     if one_budget is not None:
         single = RunConfiguration(budget=one_budget, **settings)
-        folder = out or Path("runs") / _budget_name(private.name, one_budget, backbone, seeds)
+        folder = job.out or Path("runs") / _budget_name(private.name, one_budget, training)
         with show_progress("run") as progress:
-            result = run_comparison(private, single, folder, device=device, progress=progress)
+            result = run_comparison(private, single, folder, device=job.device, progress=progress)
         write_run_page(result, folder)
-        _show_single(result, folder, as_json=as_json)
+        emit(SingleRun(result, folder), as_json=as_json)
         return
-    curve = CurveConfiguration(totals=tuple(epsilon or TOTALS), sampled=sampled, **settings)
-    folder = out or Path("runs") / _curve_name(private.name, epsilon, sampled, backbone, seeds)
+    curve = CurveConfiguration(totals=tuple(budget.epsilon or TOTALS), sampled=budget.sampled, **settings)
+    folder = job.out or Path("runs") / _curve_name(private.name, budget, training)
     with show_progress("run") as progress:
-        result = run_curve(private, curve, folder, device=device, progress=progress)
+        result = run_curve(private, curve, folder, device=job.device, progress=progress)
     write_curve_page(result, folder, files)
-    _show_curve(result, folder, files, as_json=as_json)
+    emit(CurveRun(result, folder, files), as_json=as_json)
 
 
-def _one_budget(
-    totals: Sequence[float] | None, epsilon_x: float | None, epsilon_y: float | None, sampled: int
-) -> PrivacyBudget | None:
-    """Return the budget of a single collection, or None for the curve."""
-    if epsilon_x is None and epsilon_y is None:
-        return None
-    if totals:
-        raise RunError("--epsilon draws the curve, --epsilon-x and --epsilon-y describe one collection: give either")
-    if epsilon_x is None:
-        return PrivacyBudget(epsilon_y=float(epsilon_y or 0))
-    return PrivacyBudget(epsilon_x, 1.0 if epsilon_y is None else epsilon_y, sampled)
-
-
-def _load(
-    dataset: str, data_dir: Path | None, edges: Path | None, nodes: Path | None, schema: Path | None, label: str | None
-) -> tuple[PrivateGraph, CampaignFiles]:
+def _load(dataset: str, data_dir: Path | None, own: TableFolder | None) -> tuple[PrivateGraph, CampaignFiles]:
     """Return the records, and the files that a campaign for the same people would use."""
     from veilgraph.datasets import from_tables, load
     from veilgraph.datasets.registry import is_path
     from veilgraph.datasets.table_folder import TableFolder
     from veilgraph.pages.curve_page import CampaignFiles
 
-    if edges is None and nodes is None and schema is None and label is None:
-        if not is_path(dataset) or not Path(dataset).is_dir():
-            return load(dataset, data_dir), CampaignFiles()
+    if own is not None:
+        tables, private = own, from_tables(edges=own.edges, nodes=own.nodes, schema=own.schema, label=own.label)
+    elif not is_path(dataset) or not Path(dataset).is_dir():
+        return load(dataset, data_dir), CampaignFiles()
+    else:
         tables = TableFolder.find(Path(dataset))
         private = tables.read()
-    elif edges is None or nodes is None or schema is None or label is None:
-        raise RunError("for your own data give all four: --edges, --nodes, --schema and --label")
-    else:
-        tables = TableFolder(edges=edges, nodes=nodes, schema=schema, label=label)
-        private = from_tables(edges=edges, nodes=nodes, schema=schema, label=label)
     return private, CampaignFiles(str(tables.schema), str(tables.edges), str(tables.nodes), tables.label)
 
 
-def _budget_name(dataset: str, budget: PrivacyBudget, backbone: str, seeds: int) -> str:
+def _budget_name(dataset: str, budget: PrivacyBudget, training: _TrainingOptions) -> str:
     features = f"-x{budget.epsilon_x:g}-m{budget.sampled}" if budget.collects_features else ""
-    return f"{dataset}{features}-y{budget.epsilon_y:g}-{backbone}-{seeds}seeds"
+    return f"{dataset}{features}-y{budget.epsilon_y:g}-{training.backbone}-{training.seeds}seeds"
 
 
-def _curve_name(dataset: str, totals: Sequence[float] | None, sampled: int, backbone: str, seeds: int) -> str:
-    given = "".join(f"-e{total:g}" for total in sorted(totals or ()))
-    drawn = "" if sampled == _SAMPLED else f"-m{sampled}"
-    return f"{dataset}-curve{given}{drawn}-{backbone}-{seeds}seeds"
+def _curve_name(dataset: str, budget: _BudgetOptions, training: _TrainingOptions) -> str:
+    given = "".join(f"-e{total:g}" for total in sorted(budget.epsilon or ()))
+    drawn = "" if budget.sampled == _SAMPLED else f"-m{budget.sampled}"
+    return f"{dataset}-curve{given}{drawn}-{training.backbone}-{training.seeds}seeds"
 
 
-def _show_curve(result: dict[str, Any], folder: Path, files: CampaignFiles, *, as_json: bool) -> None:
-    from veilgraph.pages.curve_page import (
-        CURVE_TITLES,
-        campaign_commands,
-        headline,
-        invitation,
-        point_rows,
-        recommended_design,
-        summary,
-    )
-    from veilgraph.pages.formatting import accuracy_text
+@dataclass(frozen=True)
+class CurveRun:
+    """Accuracy over the total epsilon.
 
-    design, commands = recommended_design(result), campaign_commands(result, files)
-    if as_json:
+    Attributes:
+        result: what was computed.
+        folder: folder of the results.
+        files: files that a campaign for the same people would use.
+    """
+
+    result: dict[str, Any]
+    folder: Path
+    files: CampaignFiles
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The curve as JSON-ready values, with the recommended design and its commands."""
+        from veilgraph.pages.curve_page import campaign_commands, headline, recommended_design
+
+        result = self.result
         shown = {key: result[key] for key in ("dataset", "totals", "designs", "methods", "not_private")}
-        recommended = {"headline": headline(result), "design": design, "commands": commands}
-        echo_json(shown | recommended | {"folder": str(folder)})
-        return
-    console = Console(markup=False)
-    seeds = result["configuration"]["seeds"]
-    table = Table(title=f"{escape(result['dataset'])}: test accuracy over {counted(seeds, 'seed')}, by total epsilon")
-    table.add_column("user-level\nepsilon", justify="right")
-    table.add_column("classes that a\nreport names", justify="right")
-    for name in result["methods"]:
-        table.add_column(CURVE_TITLES[name].split(",")[0], justify="right")
-    for row in point_rows(result):
-        table.add_row(row.epsilon, row.reports, *row.accuracies)
-    console.print(table)
-    levels = "; ".join(f"{CURVE_TITLES[name]}: {accuracy_text(level)}" for name, level in result["not_private"].items())
-    for line in (f"{levels}.", headline(result), *summary(result), f"Recommended: {design}"):
-        console.print(escape(line), highlight=False, soft_wrap=True)
-    console.print(escape(f"{invitation(files)}: {commands[0]}"), highlight=False, soft_wrap=True)
-    console.print(escape(f"Page: {folder / 'report.html'}"), highlight=False, soft_wrap=True)
+        commands = campaign_commands(result, self.files)
+        recommended = {"headline": headline(result), "design": recommended_design(result), "commands": commands}
+        return shown | recommended | {"folder": str(self.folder)}
 
-
-def _show_single(result: dict[str, Any], folder: Path, *, as_json: bool) -> None:
-    if as_json:
-        methods = {name: {key: row[key] for key in _PRINTED} for name, row in result["methods"].items()}
-        shown = {key: result[key] for key in ("dataset", "guarantee")}
-        echo_json(shown | {"methods": methods, "folder": str(folder)})
-        return
-    console = Console(markup=False)
-    seeds = counted(result["configuration"]["seeds"], "seed")
-    table = Table(title=f"{escape(result['dataset'])}: test accuracy over {seeds}")
-    for heading in ("method", "user-level epsilon", "accuracy"):
-        table.add_column(heading, justify="left" if heading == "method" else "right")
-    for name, row in result["methods"].items():
-        epsilon, spread = row["epsilon_user_level"], row["accuracy_std"]
-        table.add_row(
-            name,
-            epsilon if isinstance(epsilon, str) else show_epsilon(epsilon),
-            f"{row['accuracy_mean']:.1%}" + ("" if spread is None else f" ± {spread * 100:.1f}"),
+    @property
+    def sentences(self) -> list[Sentence]:
+        """The curve as a table, what it means, and the next command."""
+        from veilgraph.pages.curve_page import (
+            CURVE_TITLES,
+            campaign_commands,
+            headline,
+            invitation,
+            recommended_design,
+            summary,
         )
-    console.print(table)
-    for sentence in result["guarantee_in_words"]:
-        console.print(sentence, highlight=False, soft_wrap=True)
-    console.print(escape(f"Page: {folder / 'report.html'}"), highlight=False, soft_wrap=True)
+        from veilgraph.pages.formatting import accuracy_text
+
+        result, levels = self.result, self.result["not_private"]
+        return [
+            self._table,
+            "; ".join(f"{CURVE_TITLES[name]}: {accuracy_text(level)}" for name, level in levels.items()) + ".",
+            headline(result),
+            *summary(result),
+            f"Recommended: {recommended_design(result)}",
+            f"{invitation(self.files)}: {campaign_commands(result, self.files)[0]}",
+            f"Page: {self.folder / 'report.html'}",
+        ]
+
+    @property
+    def _table(self) -> Table:
+        from veilgraph.pages.curve_page import CURVE_TITLES, point_rows
+
+        name, seeds = escape(self.result["dataset"]), counted(self.result["configuration"]["seeds"], "seed")
+        table = Table(title=f"{name}: test accuracy over {seeds}, by total epsilon")
+        table.add_column("user-level\nepsilon", justify="right")
+        table.add_column("classes that a\nreport names", justify="right")
+        for method in self.result["methods"]:
+            table.add_column(CURVE_TITLES[method].split(",")[0], justify="right")
+        for row in point_rows(self.result):
+            table.add_row(row.epsilon, row.reports, *row.accuracies)
+        return table
+
+
+@dataclass(frozen=True)
+class SingleRun:
+    """Methods at one budget.
+
+    Attributes:
+        result: what was computed.
+        folder: folder of the results.
+    """
+
+    result: dict[str, Any]
+    folder: Path
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The methods as JSON-ready values, with the guarantee."""
+        methods = {name: {key: row[key] for key in _PRINTED} for name, row in self.result["methods"].items()}
+        shown = {key: self.result[key] for key in ("dataset", "guarantee")}
+        return shown | {"methods": methods, "folder": str(self.folder)}
+
+    @property
+    def sentences(self) -> list[Sentence]:
+        """The methods as a table, and the guarantee in words."""
+        seeds = counted(self.result["configuration"]["seeds"], "seed")
+        table = Table(title=f"{escape(self.result['dataset'])}: test accuracy over {seeds}")
+        for heading in ("method", "user-level epsilon", "accuracy"):
+            table.add_column(heading, justify="left" if heading == "method" else "right")
+        for name, row in self.result["methods"].items():
+            epsilon, spread = row["epsilon_user_level"], row["accuracy_std"]
+            table.add_row(
+                name,
+                epsilon if isinstance(epsilon, str) else show_epsilon(epsilon),
+                f"{row['accuracy_mean']:.1%}" + ("" if spread is None else f" ± {spread * 100:.1f}"),
+            )
+        return [table, *self.result["guarantee_in_words"], f"Page: {self.folder / 'report.html'}"]
