@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -326,6 +327,15 @@ def test_a_wave_above_the_limit_is_refused_under_its_relation() -> None:
 STRANGER = "u6161"
 
 
+def text_of(rows: Iterable[int]) -> str:
+    """Return the answer that names these rows: a bit for each of the eight or fewer people."""
+    return base64.urlsafe_b64encode(bytes([sum(1 << row for row in set(rows))])).decode().rstrip("=")
+
+
+LIST_TEXTS = {text_of(row for row in range(len(NAMES)) if bits >> row & 1) for bits in range(2 ** len(NAMES))}
+"""All answers that a randomized list of these people can have."""
+
+
 def asking(wave: Campaign, neighbours: list[Any], **settings: Any) -> dict[str, Any]:
     files = {
         "people": base64.b64encode(PEOPLE_FILE).decode(),
@@ -354,7 +364,7 @@ def test_an_answer_is_drawn_once_and_kept_without_the_list(answer: Any) -> None:
     assert set(first["result"]) == {"answer", "campaign", "node"}
     assert (first["result"]["campaign"], first["result"]["node"]) == (wave.id, "u0")
     if isinstance(answer, RandomizedNeighbourList):
-        assert set(first["result"]["answer"]) <= set(range(len(NAMES)))
+        assert first["result"]["answer"] in LIST_TEXTS
     else:
         assert len(first["result"]["answer"]) == (answer.sets.set_size if isinstance(answer, NeighbourhoodClass) else 3)
     assert [first["looks"], again["looks"]] == [1, 0], "a kept answer needs no list"
@@ -549,6 +559,8 @@ def test_a_stored_answer_that_does_not_fit_is_damaged_and_stops_every_draw() -> 
         {"answer": [0, 0, 40_000]},
         {"answer": [0, 0, None]},
         {"answer": "000"},
+        {"answer": "AA"},
+        {"answer": 0},
         {"answer": []},
         {"neighbours": None},
         {"neighbours": neighbours | {"one_entry": "-1"}},
@@ -581,10 +593,10 @@ IN_ORDER = PeopleFile.of(NAMES).names
 def test_a_list_without_noise_is_the_rows_of_the_neighbours_and_a_report_of_its_document(neighbours: list[str]) -> None:
     """An empty answer is kept as every other one; the row of the person, u0, is treated as every other row."""
     first, again = device(asking(NOISELESS, neighbours), asking(NOISELESS, [STRANGER]), entry_limit=31.0)["replies"]
-    rows = sorted({IN_ORDER.index(name) for name in neighbours})
-    assert first["result"] == {"answer": rows, "campaign": NOISELESS.id, "node": "u0"} == again["result"]
+    said = text_of(IN_ORDER.index(name) for name in neighbours)
+    assert first["result"] == {"answer": said, "campaign": NOISELESS.id, "node": "u0"} == again["result"]
     assert again["looks"] == 0
-    assert Report.parse(first["result"], NOISELESS).answer == tuple(rows)
+    assert Report.parse(first["result"], NOISELESS).answer == said
 
 
 def test_a_list_is_protected_entry_by_entry_and_needs_a_limit_for_one() -> None:
@@ -612,12 +624,13 @@ def test_people_and_table_of_a_list_are_checked_before_it_is_looked_at() -> None
 def test_a_stored_list_that_does_not_fit_is_damaged_and_stops_every_draw() -> None:
     place = f"veilgraph:{LISTS.id}"
     kept = json.loads(device(asking(LISTS, ["u1"]))["kept"][place])
-    damaged: list[Any] = [[1, 0], [2, 2], [0, len(NAMES)], [-1], [True], [0.5], ["0"], [[0]], [None], None, {}, "0", ""]
+    spare_bits = [text_of([len(NAMES)]), text_of(range(8)), "AB"]  # of the byte twice, and of the last character
+    damaged: list[Any] = [[0], ["A", "A"], [0, 1], None, {}, 0, "", "A", "AAA", "AA==", "A\n", "A+", "Ä0", *spare_bits]
     for said in damaged:
         (reply,) = device(asking(LISTS, ["u1"]), planted={place: canonical_json(kept | {"answer": said})})["replies"]
         assert "damaged" in reply.get("error", ""), said
         assert reply["looks"] == 0
-    for said in ([], [0], [0, 5], [*range(len(NAMES))]):
+    for said in map(text_of, ([], [0], [0, 5], range(len(NAMES)))):
         (reply,) = device(asking(LISTS, ["u1"]), planted={place: canonical_json(kept | {"answer": said})})["replies"]
         assert reply["result"]["answer"] == said
 

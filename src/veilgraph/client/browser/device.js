@@ -132,7 +132,8 @@ export async function answerNeighbours(campaign, { people, table, neighbours }, 
 /** Return this device's answers to a verified wave about neighbours, by node. */
 function answersTo({ id, asked: { sets, list, people, classCount, largest } }, storage) {
   const counts = (said) => said.length === classCount && said.every((count) => Math.abs(count) <= largest);
-  const fit = (said) => (sets ? labelFits(said, sets) : list ? isListOf(said, people) : counts(said));
+  const codesFit = (said) => Array.isArray(said) && (sets ? labelFits(said, sets) : counts(said));
+  const fit = (said) => (list ? isListOf(said, people) : codesFit(said));
   return new Map(
     answered(storage)
       .filter(({ campaign }) => campaign === id)
@@ -420,9 +421,15 @@ function featuresFit(codes, { sizes, sampled, joint, series }) {
   );
 }
 
-/** Tell whether this is the text of a bit for each person. */
-const isListOf = (said, people) =>
-  /^[\w-]+$/.test(said) && said.length === Math.ceil((Math.ceil(people / 8) * 4) / 3);
+/** Tell whether this is the text of a bit for each person. It has one way to be written: spare bits are 0. */
+function isListOf(said, people) {
+  const bytes = Math.ceil(people / 8);
+  if (typeof said !== "string" || said.length !== Math.ceil((bytes * 4) / 3) || !/^[\w-]+$/.test(said))
+    return false;
+  const text = said.replaceAll("-", "+").replaceAll("_", "/");
+  const bits = atob(text);
+  return btoa(bits).startsWith(text) && bits.charCodeAt(bytes - 1) < 2 ** (people - 8 * (bytes - 1));
+}
 
 const isAscending = (codes, domainSize) =>
   codes.every((code, i) => isCode(code, domainSize) && !(codes[i - 1] >= code));
