@@ -46,6 +46,8 @@ FIRST_PAGES = [
     ROOT / "README.md",
     DOCS / "index.md",
     DOCS / "architecture.md",
+    DOCS / "how-to" / "installation.md",
+    DOCS / "explanation" / "privacy.md",
     *sorted((DOCS / "tutorials").glob("*.md")),
 ]
 # Pages that guide through the source: everything in them that looks like a path is one.
