@@ -46,7 +46,6 @@ STAGES = ("hash and check", "look up", "draw", "together")
 _PYTHON = """
 import json, sys, tempfile, time
 from pathlib import Path
-from veilgraph.client import participant
 
 folder, runs = Path(sys.argv[1]), int(sys.argv[2])
 text, people = ((folder / name).read_bytes() for name in ("wave.json", "people"))
@@ -63,15 +62,15 @@ def timed(stage, work):
 for _ in range(runs):
     with tempfile.TemporaryDirectory() as store:
         given = dict(table=table, people=people, node=names[0], store=store, max_epsilon=9, max_entry_epsilon=9)
-        report = timed("together", lambda: participant.answer_neighbours(text, names, **given))
-    question = participant.verify(text, max_epsilon=9)
+        report = timed("together", lambda: answer_neighbours(text, names, **given))
+    question = verify(text, max_epsilon=9)
     if table is None:
-        read = lambda: participant.People.read(people, question.neighbours).rows
+        read = lambda: People.read(people, question.neighbours).rows
     else:
-        read = lambda: participant.Beliefs.read(table, people, question).sums
+        read = lambda: Beliefs.read(table, people, question).sums
     look_up = timed("hash and check", read)
     found = timed("look up", lambda: look_up(names))
-    timed("draw", lambda: question.neighbours.mechanism.report(found, participant._system_word))
+    timed("draw", lambda: question.neighbours.mechanism.report(found, system_word))
     del look_up
 best["report"] = len(json.dumps(report))
 print(json.dumps(best))

@@ -19,7 +19,7 @@ from tests.support.forgeries import HONEST_TEXTS, MISLEADING_TEXTS, rewritten
 from tests.support.mutations import mutated_campaigns
 from tests.support.neighbour_series import CLASS, first_document, waves_of
 from veilgraph.campaign import Campaign
-from veilgraph.client import participant
+from veilgraph.client import verify
 from veilgraph.errors import BudgetError, CampaignError, VeilgraphError
 from veilgraph.graph import Graph
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
@@ -76,7 +76,7 @@ def test_a_campaign_survives_a_round_trip_through_json_and_the_client_agrees(
     assert read.to_json() == made.to_json()
     assert read.schema == schema
     assert read.feature_mechanism == made.feature_mechanism
-    question = participant.verify(made.to_json(), max_epsilon=1e4, now=datetime(1000, 1, 1, tzinfo=UTC))
+    question = verify(made.to_json(), max_epsilon=1e4, now=datetime(1000, 1, 1, tzinfo=UTC))
     assert float(question.epsilon) == pytest.approx(made.guarantee.total_user_level, rel=1e-12, abs=1e-12)
     assert question.id == made.id
 
@@ -115,7 +115,7 @@ def test_sets_and_joint_features_survive_a_round_trip_and_the_client_agrees(
     assert read == made
     assert read.to_json() == made.to_json()
     assert json.loads(made.to_json())["format"] == 3
-    question = participant.verify(made.to_json(), max_epsilon=1e4, now=datetime(1000, 1, 1, tzinfo=UTC))
+    question = verify(made.to_json(), max_epsilon=1e4, now=datetime(1000, 1, 1, tzinfo=UTC))
     assert float(question.epsilon) == pytest.approx(made.guarantee.total_user_level, rel=1e-12, abs=1e-12)
     levels = question.features.attribute_levels if question.features else []
     expected = made.guarantee.features.attribute_level if made.guarantee.features else ()
@@ -134,7 +134,7 @@ def test_the_same_question_asked_again_is_another_campaign() -> None:
     again = [campaign(schema, epsilon_y=1.0, nonce=None) for _ in range(100)]
     assert len({made.id for made in again}) == 100
     assert all(re.fullmatch("[0-9a-f]{32}", made.bound["nonce"]) for made in again)
-    questions = [participant.verify(made.to_json(), max_epsilon=4.0) for made in again]
+    questions = [verify(made.to_json(), max_epsilon=4.0) for made in again]
     assert [question.id for question in questions] == [made.id for made in again]
     drawn = again[0].bound["nonce"]
     assert campaign(schema, epsilon_y=1.0, nonce=drawn) == again[0]
@@ -418,7 +418,7 @@ def test_a_document_that_rounds_a_total_otherwise_keeps_its_id_and_is_shown_roun
     assert read.guarantee == made.guarantee
     assert read != made
     assert Campaign.from_json(read.to_json()) == read
-    assert participant.verify(text, max_epsilon=1e6, now=datetime(1000, 1, 1, tzinfo=UTC)).id == read.id
+    assert verify(text, max_epsilon=1e6, now=datetime(1000, 1, 1, tzinfo=UTC)).id == read.id
 
 
 @pytest.mark.parametrize("off", [-3e-9, 3e-9])
@@ -486,7 +486,7 @@ def test_mutated_campaigns_are_refused_cleanly_or_are_consistent(name: str) -> N
         except VeilgraphError as error:
             messages.append(str(error))
         try:
-            question = participant.verify(text, max_epsilon=1e9, now=datetime(1000, 1, 1, tzinfo=UTC))
+            question = verify(text, max_epsilon=1e9, now=datetime(1000, 1, 1, tzinfo=UTC))
         except CampaignError as error:
             messages.append(str(error))
         if read is not None:

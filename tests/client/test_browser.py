@@ -38,7 +38,8 @@ from tests.support.forgeries import (
 from tests.support.mutations import mutated_campaigns
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
-from veilgraph.client import participant
+from veilgraph.client import encode, verify
+from veilgraph.client.question import Question
 from veilgraph.errors import CampaignError, DomainError, VeilgraphError
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.plain_text import look, misleading_character
@@ -96,7 +97,7 @@ def test_every_client_reads_the_same_notice() -> None:
     replies = in_node("notice", [each.to_json() for each in CAMPAIGNS.values()])
     for each, reply in zip(CAMPAIGNS.values(), replies, strict=True):
         assert reply["result"] == each.notice | {"sha256": each.notice_sha256}
-        notice = participant.verify(each.to_json(), max_epsilon=1e6, now=BEFORE).notice
+        notice = verify(each.to_json(), max_epsilon=1e6, now=BEFORE).notice
         assert (notice.version, notice.sha256, notice.texts) == (
             each.notice_version,
             each.notice_sha256,
@@ -178,13 +179,13 @@ def test_only_spaces_may_stand_around_a_number() -> None:
 @needs_node
 def test_both_clients_take_whole_numbers_alone_where_the_campaign_counts() -> None:
     counted = CAMPAIGNS["whole numbers"]
-    question = participant.verify(counted.to_json(), max_epsilon=5, now=BEFORE)
+    question = verify(counted.to_json(), max_epsilon=5, now=BEFORE)
     entered = [1, 3, 4, 20, 2.0, "3", " 3.0 ", "2e0", 2.5, "2.5", "٣", "３", "1_0", "2,0", 21, "inf", None]
     records = [{"persons": each, "debts": -7, "label": "a"} for each in entered]
     replies = in_node("encode", [{"campaign": counted.to_json(), "record": record} for record in records])
     for record, reply in zip(records, replies, strict=True):
         try:
-            codes, _ = participant.encode(question, record)
+            codes, _ = encode(question, record)
         except DomainError:
             assert "error" in reply, record
         else:
@@ -201,7 +202,7 @@ def test_both_clients_take_whole_numbers_alone_where_the_campaign_counts() -> No
 def test_both_clients_refuse_another_statement_about_whole_numbers(changes: dict[str, Any]) -> None:
     prefixed = {f"schema__columns__0__{key}": value for key, value in changes.items()}
     forged = rewritten(CAMPAIGNS["whole numbers"], **prefixed)
-    for read in (Campaign.from_json, lambda text: participant.verify(text, max_epsilon=5, now=BEFORE)):
+    for read in (Campaign.from_json, lambda text: verify(text, max_epsilon=5, now=BEFORE)):
         with pytest.raises(VeilgraphError):
             read(forged)
     (reply,) = in_node("verify", [forged])
@@ -474,9 +475,9 @@ def test_both_clients_and_the_package_hold_to_one_grammar() -> None:
     assert min(accepted) > 20, "no mutant was a campaign: the mutations are too wild to compare anything"
 
 
-def in_python(text: str) -> tuple[participant.Question | None, str]:
+def in_python(text: str) -> tuple[Question | None, str]:
     try:
-        return participant.verify(text, max_epsilon=1e6, now=BEFORE), ""
+        return verify(text, max_epsilon=1e6, now=BEFORE), ""
     except CampaignError as error:
         return None, str(error)
 

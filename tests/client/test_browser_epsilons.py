@@ -13,7 +13,7 @@ import numpy as np
 from tests.support.browser_module import BROWSER, in_node, needs_node
 from tests.support.campaigns import BEFORE, CAMPAIGNS, classes, with_grr
 from veilgraph.campaign.acceptance import PAGE_LIMIT
-from veilgraph.client.participant import Answered, Ledger, verify
+from veilgraph.client import Answered, Ledger, verify
 from veilgraph.privacy.epsilon import show_certainty, show_epsilon
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 

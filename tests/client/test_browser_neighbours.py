@@ -32,7 +32,8 @@ from tests.support.make_neighbour_vectors import (
 )
 from tests.support.neighbour_lists import rows_in, text_of
 from veilgraph.campaign.people_file import people_file
-from veilgraph.client import participant
+from veilgraph.client.mechanisms import SetTable, Table
+from veilgraph.client.neighbours import ListClass, ListHistogram, RandomizedList
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList
 
@@ -118,17 +119,15 @@ def test_the_browser_makes_the_same_sums_rows_and_answers() -> None:
 
 def by_the_client(
     mechanism: Answer,
-) -> participant.ListClass | participant.ListHistogram | participant.RandomizedList:
+) -> ListClass | ListHistogram | RandomizedList:
     """Return the mechanism of the Python client with the same integers."""
     if isinstance(mechanism, NeighbourhoodClass):
         table = mechanism.sets.table
-        return participant.ListClass(participant.SetTable(table.domain_size, table.size, table.inside, table.outside))
+        return ListClass(SetTable(table.domain_size, table.size, table.inside, table.outside))
     if isinstance(mechanism, RandomizedNeighbourList):
         bit = mechanism.bit.table
-        return participant.RandomizedList(mechanism.num_people, participant.Table(bit.domain_size, bit.true, bit.other))
-    return participant.ListHistogram(
-        mechanism.num_classes, mechanism.scale, mechanism.cap, mechanism.largest, mechanism.noise.more
-    )
+        return RandomizedList(mechanism.num_people, Table(bit.domain_size, bit.true, bit.other))
+    return ListHistogram(mechanism.num_classes, mechanism.scale, mechanism.cap, mechanism.largest, mechanism.noise.more)
 
 
 def test_the_python_client_makes_the_same_answers_and_epsilons() -> None:

@@ -16,7 +16,11 @@ from tests.support.browser_module import in_node, needs_node
 from tests.support.campaigns import BEFORE, ScriptedWords, campaign
 from tests.support.forgeries import rewritten
 from veilgraph.campaign import Campaign, Report
-from veilgraph.client import participant
+from veilgraph.client import answered, answering, verify
+from veilgraph.client.question import Question
+from veilgraph.client.record import randomize_wave
+from veilgraph.client.series import Memory, SeriesFeatures
+from veilgraph.client.words import Answers
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.privacy.mechanisms import LongitudinalFeatures
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -48,9 +52,9 @@ def mechanism(series: Campaign) -> LongitudinalFeatures:
     return series.feature_mechanism
 
 
-def questions(series: Campaign) -> list[participant.Question]:
+def questions(series: Campaign) -> list[Question]:
     waves = range(1, mechanism(series).waves + 1)
-    return [participant.verify(at(series, wave).to_json(), max_epsilon=LIMIT, now=BEFORE) for wave in waves]
+    return [verify(at(series, wave).to_json(), max_epsilon=LIMIT, now=BEFORE) for wave in waves]
 
 
 def histories(series: Campaign, count: int = 30) -> list[tuple[list[list[int]], list[int]]]:
@@ -69,7 +73,7 @@ def histories(series: Campaign, count: int = 30) -> list[tuple[list[list[int]], 
     ]
 
 
-def reported(memory: participant.Memory, size: int) -> list[list[int | None]]:
+def reported(memory: Memory, size: int) -> list[list[int | None]]:
     """Return the features of each wave that was answered."""
     return [
         [memory.features[i].reports[wave] if i in memory.features else None for i in range(size)]
@@ -82,9 +86,9 @@ def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name
     series = SERIES[name]
     made, asked = mechanism(series), questions(series)
     for history, words in histories(series):
-        left, memory = iter(words), participant.Memory()
+        left, memory = iter(words), Memory()
         for question, values in zip(asked, history, strict=True):
-            memory = participant.randomize_wave(question, memory, tuple(values), None, word=left.__next__)
+            memory = randomize_wave(question, memory, tuple(values), None, word=left.__next__)
         rng = ScriptedWords(list(words))
         drawn = made.randomize(np.array(history).reshape(1, -1), rng=rng).reshape(made.waves, -1).tolist()
         expected = [[None if code == -1 else code for code in wave] for wave in drawn]
@@ -92,7 +96,7 @@ def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name
         assert len(list(left)) == len(rng.left)
 
 
-def answers(series: Campaign, history: list[list[int]], rng: random.Random) -> list[tuple[participant.Answers, Any]]:
+def answers(series: Campaign, history: list[list[int]], rng: random.Random) -> list[tuple[Answers, Any]]:
     """Return features and label of each wave; some are left out."""
     made, label = mechanism(series), series.label_mechanism
     return [
@@ -111,9 +115,9 @@ def test_the_same_words_make_the_same_reports_in_python_and_in_the_browser() -> 
         asked = questions(series)
         documents = [at(series, wave).to_json() for wave in range(1, len(asked) + 1)]
         for history, words in histories(series, count=10):
-            left, memory, given = iter(words), participant.Memory(), answers(series, history, rng)
+            left, memory, given = iter(words), Memory(), answers(series, history, rng)
             for question, (features, label) in zip(asked, given, strict=True):
-                memory = participant.randomize_wave(question, memory, features, label, word=left.__next__)
+                memory = randomize_wave(question, memory, features, label, word=left.__next__)
             features_of, labels = [list(features) for features, _ in given], [label for _, label in given]
             items.append({"campaigns": documents, "features": features_of, "values": labels, "words": words})
             kept = {str(i): list(feature.reports.values()) for i, feature in memory.features.items()}
@@ -126,7 +130,7 @@ def test_the_same_words_make_the_same_reports_in_python_and_in_the_browser() -> 
 @by_name
 def test_the_client_computes_the_stated_guarantee_by_itself(name: str) -> None:
     series = SERIES[name]
-    question = participant.verify(series.to_json(), max_epsilon=LIMIT, now=BEFORE)
+    question = verify(series.to_json(), max_epsilon=LIMIT, now=BEFORE)
     terms = series.guarantee.series
     assert terms is not None
     assert question.waves is not None
@@ -166,7 +170,7 @@ FORGERIES: dict[str, dict[str, Any]] = {
 def test_a_forged_series_is_refused(forgery: str) -> None:
     forged = rewritten(BOTH, **FORGERIES[forgery])
     with pytest.raises(CampaignError):
-        participant.verify(forged, max_epsilon=LIMIT, now=BEFORE)
+        verify(forged, max_epsilon=LIMIT, now=BEFORE)
     with pytest.raises(CampaignError):
         Campaign.from_json(forged)
 
@@ -183,14 +187,14 @@ def test_a_forged_series_is_refused_by_the_browser() -> None:
 def test_features_by_grr_are_refused_outside_a_series() -> None:
     once = campaign(SCHEMA, epsilon_x=1.0, sampled=2, epsilon_y=2.0)
     with pytest.raises(CampaignError):
-        participant.verify(rewritten(once, features__mechanism="grr"), max_epsilon=LIMIT, now=BEFORE)
+        verify(rewritten(once, features__mechanism="grr"), max_epsilon=LIMIT, now=BEFORE)
     with pytest.raises(CampaignError):
         Campaign.from_json(rewritten(once, features__mechanism="grr"))
 
 
 def answer(series: Campaign, store: Path, wave: int, version: int = 0, **record: object) -> dict[str, Any]:
     document = at(series, wave, version or wave).to_json()
-    return participant.answer(document, RECORD | record, node="u", store=store, max_epsilon=99.0, now=BEFORE)
+    return answering.answer(document, RECORD | record, node="u", store=store, max_epsilon=99.0, now=BEFORE)
 
 
 def asked(report: dict[str, Any]) -> list[int]:
@@ -208,7 +212,7 @@ def test_every_wave_reports_the_same_features_from_one_permanent_answer_for_each
     memory = remembered(tmp_path)
     assert sorted(map(int, memory["features"])) == asked(reports[0])
     assert all(len(feature["answers"]) == 1 for feature in memory["features"].values())
-    (kept,) = participant.answered(tmp_path)
+    (kept,) = answered(tmp_path)
     assert float(kept.epsilon) == pytest.approx(BOTH.guarantee.total_user_level)
 
 
@@ -235,11 +239,11 @@ def test_a_feature_that_is_left_out_has_one_permanent_answer_of_its_own(tmp_path
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_permanent_answer_of_what_is_left_out_is_uniform(size: int) -> None:
     question = questions(FEATURES_ALONE)[0]
-    assert isinstance(question.features, participant.SeriesFeatures)
+    assert isinstance(question.features, SeriesFeatures)
     series = next(each for each in question.features.series if each.permanent.domain_size == size)
     for drawn in range(2 * size):
         words = iter([drawn, 0])
-        memory = series.answer(participant.Memory(), None, 1, words.__next__)
+        memory = series.answer(Memory(), None, 1, words.__next__)
         assert memory.answers == {size: drawn % size}
         assert memory.reports == {1: drawn % size}
 

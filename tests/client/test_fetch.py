@@ -16,8 +16,7 @@ from tests.support.file_server import LocalServer, serving
 from tests.support.neighbour_series import CLASS, HISTOGRAM, LIST, PEOPLE_FILE, TABLE, first_document, forged, waves_of
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
-from veilgraph.client import answer_neighbours, fetch
-from veilgraph.client.participant import ClockWarning, Published
+from veilgraph.client import ClockWarning, Published, answer_neighbours, fetch
 from veilgraph.errors import CampaignError, RunError, SendError
 
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)

@@ -34,7 +34,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.people_file import PeopleFile, people_file
 from veilgraph.client import answer, answer_neighbours, verify
-from veilgraph.client.participant import Beliefs
+from veilgraph.client.published import Beliefs
 from veilgraph.errors import CampaignError, VeilgraphError
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable

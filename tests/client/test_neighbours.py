@@ -36,17 +36,10 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.people_file import PeopleFile, people_file
 from veilgraph.campaign.report import Report
-from veilgraph.client import answer, answer_neighbours, ledger, set_limit, verify
-from veilgraph.client.participant import (
-    Beliefs,
-    NeighbourWave,
-    People,
-    RandomizedList,
-    Table,
-    belief,
-    finest_scale,
-    turn_of,
-)
+from veilgraph.client import answer, answer_neighbours, ledger, set_limit, turn_of, verify
+from veilgraph.client.mechanisms import Table
+from veilgraph.client.neighbours import RandomizedList, WaveQuestion, belief, finest_scale
+from veilgraph.client.published import Beliefs, People
 from veilgraph.errors import CampaignError, DomainError, RunError
 from veilgraph.privacy import belief_table
 from veilgraph.privacy.belief_table import BeliefTable
@@ -441,7 +434,7 @@ def respond_with_list(wave: Campaign, store: Path, neighbours: Any = LIST, **set
     return respond(wave, store, neighbours, **({"table": None} | settings))
 
 
-def asked_by(text: str) -> NeighbourWave:
+def asked_by(text: str) -> WaveQuestion:
     asked = verify(text, max_epsilon=9.0).neighbours
     assert asked is not None
     return asked

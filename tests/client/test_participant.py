@@ -38,7 +38,29 @@ from tests.support.forgeries import FORGERIES, JOINT_FORGERIES, MISTAKES, RECORD
 from tests.support.participant_page import answer_to
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
-from veilgraph.client import answer, answered, check_receipt, has_reported, participant, send, withdraw
+from veilgraph.client import (
+    DrawnReport,
+    NoticeWarning,
+    answer,
+    answered,
+    check_receipt,
+    encode,
+    has_reported,
+    ledger,
+    mechanisms,
+    randomize,
+    refusals,
+    send,
+    set_limit,
+    verify,
+    withdraw,
+)
+from veilgraph.client import words as source_of_words
+from veilgraph.client.mechanisms import JointFeatures, SampledFeatures, SetTable, Table
+from veilgraph.client.one_file import FILES
+from veilgraph.client.question import Question
+from veilgraph.client.record import encode_value
+from veilgraph.client.words import uniform_below
 from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED, mean_over_subsets
@@ -47,8 +69,17 @@ from veilgraph.privacy.strict_json import canonical_json
 
 BINARY = CAMPAIGNS["binary"]
 SETS = CAMPAIGNS["a set of 6 of 18 classes"]
-NOTICE = participant.verify(BINARY.to_json(), max_epsilon=9, now=BEFORE).notice
-GRAPH = participant.verify(BINARY.to_json(), max_epsilon=9, now=BEFORE).graph
+NOTICE = verify(BINARY.to_json(), max_epsilon=9, now=BEFORE).notice
+GRAPH = verify(BINARY.to_json(), max_epsilon=9, now=BEFORE).graph
+
+
+CLIENT = Path(mechanisms.__file__).parent
+
+
+def take_words(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let words be below a small number, so that all of them can be enumerated."""
+    for module in (source_of_words, mechanisms):
+        monkeypatch.setattr(module, "WORDS", count)
 
 
 class Untouchable(dict[str, Any]):
@@ -161,7 +192,7 @@ def test_what_is_not_a_campaign_is_refused(text: str | bytes, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_the_client_computes_the_guarantee_that_the_mechanisms_claim(name: str) -> None:
-    question = participant.verify(CAMPAIGNS[name].to_json(), max_epsilon=1e6, now=BEFORE)
+    question = verify(CAMPAIGNS[name].to_json(), max_epsilon=1e6, now=BEFORE)
     assert float(question.epsilon) == pytest.approx(CAMPAIGNS[name].guarantee.total_user_level, abs=1e-12, rel=1e-14)
 
 
@@ -227,16 +258,16 @@ def assert_shows_no_secret(error: BaseException) -> None:
     assert error.__context__ is None
     assert SECRET not in str(error) + repr(error)
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_filename == participant.__file__:
+        if Path(frame.f_code.co_filename).parent == CLIENT:
             assert SECRET not in repr(frame.f_locals), f"a local variable of {frame.f_code.co_name}"
 
 
 @given(name=st.sampled_from(["age", "weight", "city", "smoker", "größe \U0001f4cf", "label"]), value=odd_values)
 def test_no_exception_shows_a_private_value_whatever_it_is(name: str, value: Any) -> None:
-    question = participant.verify(CAMPAIGNS["all features sampled"].to_json(), max_epsilon=5, now=BEFORE)
+    question = verify(CAMPAIGNS["all features sampled"].to_json(), max_epsilon=5, now=BEFORE)
     record = next(records(CAMPAIGNS["large epsilon"], random.Random(0))) | {name: value}
     try:
-        participant.encode(question, record)
+        encode(question, record)
     except DomainError as error:
         assert_shows_no_secret(error)
     else:  # such as ' 31337 ' in a column of unlimited weights
@@ -287,7 +318,7 @@ def test_records_are_encoded_as_the_schema_does(edges: list[float], position: fl
     for value in (edges[0] + position * (edges[-1] - edges[0]), edges[at_edge % len(edges)]):
         value = min(max(value, edges[0]), edges[-1])
         given_value = repr(value) if text else value
-        code = participant.encode_value({"name": "x", "edges": [repr(edge) for edge in edges]}, {"x": given_value})
+        code = encode_value({"name": "x", "edges": [repr(edge) for edge in edges]}, {"x": given_value})
         assert code == column.encode([given_value])[0]
 
 
@@ -299,9 +330,9 @@ def test_values_are_read_as_the_schema_does(value: Any) -> None:
             expected = column.encode([value])[0]
         except DomainError:
             with pytest.raises(DomainError):
-                participant.encode_value({"name": "x", "values": values}, {"x": value})
+                encode_value({"name": "x", "values": values}, {"x": value})
         else:
-            assert participant.encode_value({"name": "x", "values": values}, {"x": value}) == expected
+            assert encode_value({"name": "x", "values": values}, {"x": value}) == expected
 
 
 # --- Drawn once ------------------------------------------------------------------------------------------------------
@@ -389,17 +420,17 @@ CHEAP = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=1.0, 
 def test_the_persons_limit_is_kept_and_never_exceeded(tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match="no limit yet"):
         ask(CHEAP.to_json(), tmp_path, Untouchable(), max_epsilon=None)
-    participant.set_limit(tmp_path, 1.5)
+    set_limit(tmp_path, 1.5)
     ask(CHEAP.to_json(), tmp_path, max_epsilon=None)
     dear = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=0.6, label="ill").to_json()
     for most in (None, 5.0, 1.59):
         with pytest.raises(CampaignError, match=r"With 1\.0000 for 1 reports before .* above your limit of 1\.5"):
             ask(dear, tmp_path, Untouchable(), max_epsilon=most)
-    participant.set_limit(tmp_path, 1.6)
+    set_limit(tmp_path, 1.6)
     with pytest.raises(CampaignError, match=r"above your limit of 1\.2"):
         ask(dear, tmp_path, Untouchable(), max_epsilon=1.2)
     ask(dear, tmp_path, max_epsilon=None)
-    kept = participant.ledger(tmp_path)
+    kept = ledger(tmp_path)
     assert kept.limit == Decimal("1.6")
     assert float(kept.spent) == pytest.approx(1.6)
     assert {entry.campaign for entry in kept.entries} == {CHEAP.id, json.loads(dear)["id"]}
@@ -407,13 +438,13 @@ def test_the_persons_limit_is_kept_and_never_exceeded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"limit": 5}', '{"limit": "0"}', '{"limit": "much"}', "\udcff"])
 def test_a_limit_that_cannot_be_read_answers_nothing(content: str, tmp_path: Path) -> None:
-    participant.set_limit(tmp_path, 5)
+    set_limit(tmp_path, 5)
     (path,) = tmp_path.iterdir()
     path.write_bytes(content.encode(errors="surrogateescape"))
     for refused in (
         lambda: ask(CHEAP.to_json(), tmp_path, Untouchable(), max_epsilon=2.0),
-        lambda: participant.ledger(tmp_path),
-        lambda: participant.set_limit(tmp_path, 9),
+        lambda: ledger(tmp_path),
+        lambda: set_limit(tmp_path, 9),
     ):
         with pytest.raises(RunError, match="your limit unknown"):
             refused()
@@ -422,7 +453,7 @@ def test_a_limit_that_cannot_be_read_answers_nothing(content: str, tmp_path: Pat
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf"), True, "5"])
 def test_what_is_no_limit_is_refused(limit: Any, tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match="give a number above 0"):
-        participant.set_limit(tmp_path, limit)
+        set_limit(tmp_path, limit)
 
 
 def test_the_notice_that_the_person_saw_is_kept_beside_the_report(tmp_path: Path) -> None:
@@ -431,7 +462,7 @@ def test_the_notice_that_the_person_saw_is_kept_beside_the_report(tmp_path: Path
     later = CHEAP.revise(closes=CLOSES - timedelta(days=1))
     assert ask(later.to_json(), tmp_path, Untouchable()) == first
     assert ask(later.to_json(), tmp_path, Untouchable()) == first
-    (entry,) = participant.ledger(tmp_path).entries
+    (entry,) = ledger(tmp_path).entries
     agreed, seen = entry.notices
     assert agreed == (1, CHEAP.notice_sha256, "To learn", "2100-01-01T00:00:00Z", "2099-01-01")
     assert (seen.version, seen.sha256) == (2, later.notice_sha256)
@@ -439,16 +470,14 @@ def test_the_notice_that_the_person_saw_is_kept_beside_the_report(tmp_path: Path
         ask(CHEAP.to_json(), tmp_path, Untouchable())
     with pytest.raises(CampaignError, match="another notice of version 2"):
         ask(CHEAP.revise(purpose="Another").to_json(), tmp_path, Untouchable())
-    assert float(participant.ledger(tmp_path).spent) == pytest.approx(1)
+    assert float(ledger(tmp_path).spent) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("retention", [None, CLOSES + timedelta(days=1)])
 def test_a_device_warns_if_reports_are_kept_longer_than_agreed(retention: datetime | None, tmp_path: Path) -> None:
     first = ask(CHEAP.to_json(), tmp_path)
     longer = replace(CHEAP.revise(purpose="Another"), retention=retention)
-    with pytest.warns(
-        participant.NoticeWarning, match="you agreed that reports are deleted after 2100-01-01T00:00:00Z"
-    ):
+    with pytest.warns(NoticeWarning, match="you agreed that reports are deleted after 2100-01-01T00:00:00Z"):
         assert ask(longer.to_json(), tmp_path, Untouchable()) == first
 
 
@@ -618,14 +647,14 @@ def test_processes_that_answer_at_once_agree(tmp_path: Path) -> None:
 
 
 def outcomes(
-    features: participant.SampledFeatures | participant.JointFeatures, record: tuple[int | None, ...], drawn: int
+    features: SampledFeatures | JointFeatures, record: tuple[int | None, ...], drawn: int
 ) -> dict[tuple[int | None, ...], Fraction]:
     """Return the exact probability of every report, by listing every sequence of words."""
-    question = participant.Question("", GRAPH, (), 1, "y", ("a", "b"), features, None, NOTICE, Decimal(0))
+    question = Question("", GRAPH, (), 1, "y", ("a", "b"), features, None, NOTICE, Decimal(0))
     counts: Counter[tuple[int | None, ...]] = Counter()
-    for words in itertools.product(range(participant.WORDS), repeat=drawn + record.count(None)):
+    for words in itertools.product(range(source_of_words.WORDS), repeat=drawn + record.count(None)):
         left = iter(words)
-        reported, _ = participant.randomize(question, record, None, word=left.__next__)
+        reported, _ = randomize(question, record, None, word=left.__next__)
         assert reported is not None
         assert next(left, None) is None
         counts[reported] += 1
@@ -633,8 +662,8 @@ def outcomes(
 
 
 SMALL_MECHANISMS: dict[str, tuple[int, int, Any]] = {
-    "GRR-FS": (6, 4, participant.SampledFeatures((participant.Table(2, 4, 2), participant.Table(3, 4, 1)), 1)),
-    "joint GRR": (12, 3, participant.JointFeatures((2, 3), 2, {6: participant.Table(6, 7, 1)})),
+    "GRR-FS": (6, 4, SampledFeatures((Table(2, 4, 2), Table(3, 4, 1)), 1)),
+    "joint GRR": (12, 3, JointFeatures((2, 3), 2, {6: Table(6, 7, 1)})),
 }
 
 
@@ -645,7 +674,7 @@ def test_leaving_an_answer_out_costs_no_hidden_bit_by_enumeration(name: str, mon
     The report of an answer that is left out is exactly uniform, and independent of the other one.
     """
     words, drawn, features = SMALL_MECHANISMS[name]
-    monkeypatch.setattr(participant, "WORDS", words)
+    take_words(words, monkeypatch)
     known = list(itertools.product(range(2), range(3)))
     some: list[tuple[int | None, ...]] = [(None, value) for value in range(3)] + [(value, None) for value in range(2)]
     tables = features.tables.values() if isinstance(features.tables, dict) else features.tables
@@ -684,9 +713,9 @@ def test_a_question_is_left_out_by_none_and_never_by_a_missing_key(tmp_path: Pat
 
 def test_merged_columns_are_left_out_together() -> None:
     merged = CAMPAIGNS["merged columns"]
-    question = participant.verify(merged.to_json(), max_epsilon=9, now=BEFORE)
+    question = verify(merged.to_json(), max_epsilon=9, now=BEFORE)
     record: dict[str, Any] = {f"x{i}": 1 for i in range(10)} | {"label": "a"}
-    assert participant.encode(question, record | {"x4": None}) == ((1, None, 1, 1), 0)
+    assert encode(question, record | {"x4": None}) == ((1, None, 1, 1), 0)
 
 
 def test_the_channel_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -695,16 +724,16 @@ def test_the_channel_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) ->
     The tables are 4 : 2 and 4 : 1 : 1 for the features, of which one is sampled, and 4 : 2 for the label, so a client
     states ln(4 * 2), from the more revealing feature and the label. No two records exceed it.
     """
-    monkeypatch.setattr(participant, "WORDS", 6)
-    tables = (participant.Table(2, 4, 2), participant.Table(3, 4, 1))
-    label = participant.Table(2, 4, 2)
-    features = participant.SampledFeatures(tables, 1)
-    question = participant.Question("", GRAPH, (), 1, "y", ("a", "b"), features, label, NOTICE, Decimal(0))
+    take_words(6, monkeypatch)
+    tables = (Table(2, 4, 2), Table(3, 4, 1))
+    label = Table(2, 4, 2)
+    features = SampledFeatures(tables, 1)
+    question = Question("", GRAPH, (), 1, "y", ("a", "b"), features, label, NOTICE, Decimal(0))
     everything = list(itertools.product(range(2), range(3), range(2)))
     counts: dict[tuple[int, ...], Counter[tuple[Any, ...]]] = {record: Counter() for record in everything}
     for record, words in itertools.product(everything, itertools.product(range(6), repeat=5)):
         left = iter(words)
-        reported, said = participant.randomize(question, record[:2], record[2], word=left.__next__)
+        reported, said = randomize(question, record[:2], record[2], word=left.__next__)
         assert isinstance(reported, tuple)
         assert isinstance(said, int)
         counts[record][*reported, said] += 1
@@ -722,8 +751,8 @@ def test_the_channel_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_channel_of_sets_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 12 words in place of 2**53: a set of 2 of 4 classes holds the true class for 8 of them."""
-    monkeypatch.setattr(participant, "WORDS", 12)
-    table = participant.SetTable(4, 2, 8, 4)
+    take_words(12, monkeypatch)
+    table = SetTable(4, 2, 8, 4)
     counts = {value: Counter[tuple[int, ...]]() for value in range(4)}
     for value, words in itertools.product(range(4), itertools.product(range(12), repeat=4)):
         left = iter(words)
@@ -737,9 +766,9 @@ def test_the_channel_of_sets_is_exact_by_enumeration(monkeypatch: pytest.MonkeyP
 
 def test_the_channel_of_joint_features_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 12 words in place of 2**53: two of three features together, by tables of 4 and 6 joint values."""
-    monkeypatch.setattr(participant, "WORDS", 12)
-    tables = {4: participant.Table(4, 6, 2), 6: participant.Table(6, 7, 1)}
-    features = participant.JointFeatures((2, 2, 3), 2, tables)
+    take_words(12, monkeypatch)
+    tables = {4: Table(4, 6, 2), 6: Table(6, 7, 1)}
+    features = JointFeatures((2, 2, 3), 2, tables)
     records = list(itertools.product(range(2), range(2), range(3)))
     counts = {record: Counter[Any]() for record in records}
     for record, words in itertools.product(records, itertools.product(range(12), repeat=4)):
@@ -759,11 +788,11 @@ def test_the_channel_of_joint_features_is_exact_by_enumeration(monkeypatch: pyte
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 5, 7, 12, 16])
 def test_numbers_below_a_bound_are_uniform(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(participant, "WORDS", 16)
+    take_words(16, monkeypatch)
     drawn: Counter[int] = Counter()
     for word in range(16):
         left = iter([word, -1])
-        if (number := participant.uniform_below(bound, left.__next__)) >= 0 and next(left, None) == -1:
+        if (number := uniform_below(bound, left.__next__)) >= 0 and next(left, None) == -1:
             drawn[number] += 1
     assert set(drawn) == set(range(bound))
     assert len(set(drawn.values())) == 1
@@ -777,11 +806,11 @@ def test_reports_follow_the_mechanisms_probabilities() -> None:
         sampled=1,
         epsilon_y=0.5,
     )
-    question = participant.verify(small.to_json(), max_epsilon=2, now=BEFORE)
+    question = verify(small.to_json(), max_epsilon=2, now=BEFORE)
     rng = random.Random(20261115)
     seen: Counter[tuple[Any, ...]] = Counter()
     for _ in range(20_000):
-        features, label = participant.randomize(question, (1, 2), 0, word=lambda: rng.getrandbits(53))
+        features, label = randomize(question, (1, 2), 0, word=lambda: rng.getrandbits(53))
         seen[*(features or ()), label or 0] += 1
     assert small.feature_mechanism is not None
     assert small.label_mechanism is not None
@@ -806,11 +835,9 @@ def test_sets_follow_the_mechanisms_probabilities(value: int) -> None:
     """20,000 sets of the client against the exact distribution over all 10 sets, at one in a million."""
     mechanism = SubsetSelection(5, 0.7, size=2)
     small = replace(campaign(FeatureSchema(classes=tuple("abcde")), epsilon_y=0.7), label_mechanism=mechanism)
-    question = participant.verify(small.to_json(), max_epsilon=1, now=BEFORE)
+    question = verify(small.to_json(), max_epsilon=1, now=BEFORE)
     rng = random.Random(20261116)
-    seen = Counter(
-        participant.randomize(question, None, value, word=lambda: rng.getrandbits(53))[1] for _ in range(20_000)
-    )
+    seen = Counter(randomize(question, None, value, word=lambda: rng.getrandbits(53))[1] for _ in range(20_000))
     for true in range(5):
         expected = [20_000 * float(mechanism.probability(named, (true,))) for named in mechanism.reports()]
         p_value = chisquare([seen[named] for named in mechanism.reports()], expected).pvalue
@@ -829,11 +856,11 @@ def test_joint_features_follow_the_mechanisms_probabilities() -> None:
     )
     mechanism = made.feature_mechanism
     assert mechanism is not None
-    question = participant.verify(made.to_json(), max_epsilon=2, now=BEFORE)
+    question = verify(made.to_json(), max_epsilon=2, now=BEFORE)
     rng = random.Random(20261117)
     seen: Counter[Any] = Counter()
     for _ in range(20_000):
-        features, _ = participant.randomize(question, (1, 2, 0), None, word=lambda: rng.getrandbits(53))
+        features, _ = randomize(question, (1, 2, 0), None, word=lambda: rng.getrandbits(53))
         seen[tuple(NOT_ASKED if code is None else code for code in features or ())] += 1
     for record in itertools.product(range(2), range(3), range(2)):
         expected = [20_000 * float(mechanism.probability(report, record)) for report in mechanism.reports()]
@@ -848,9 +875,17 @@ def test_words_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch, t
         asked.append(bits)
         return 0
 
-    monkeypatch.setattr("veilgraph.client.participant.secrets.randbits", randbits)
+    monkeypatch.setattr("veilgraph.client.words.secrets.randbits", randbits)
     ask(BINARY.to_json(), tmp_path)
     assert asked == [53] * 17
+
+
+def test_an_unclosed_text_of_quotation_marks_is_refused_at_once() -> None:
+    """The depth of brackets is counted in one pass: from each mark on, these 2 MB would be read for hours."""
+    begun = time.monotonic()
+    with pytest.raises(CampaignError, match="not readable"):
+        verify('["' + '\\"' * 2**20, max_epsilon=1, now=BEFORE)
+    assert time.monotonic() - begun < 10
 
 
 # --- Alone -----------------------------------------------------------------------------------------------------------
@@ -864,32 +899,13 @@ def test_the_client_loads_nothing_of_third_parties() -> None:
         "sorted(name for name in sys.modules if name.startswith('veilgraph.')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == (
-        "['veilgraph'] ['veilgraph.client', 'veilgraph.client.participant', 'veilgraph.errors']"
-    )
-
-
-def test_the_client_is_one_file_that_runs_alone(tmp_path: Path) -> None:
-    shutil.copy(participant.__file__, tmp_path / "participant.py")
-    (tmp_path / "campaign.json").write_text(BINARY.to_json())
-    program = (
-        f"import sys; sys.path[:] = [{str(tmp_path)!r}] + [p for p in sys.path if 'site-packages' not in p]; "
-        "import participant, json; "
-        f"report = participant.answer(open({str(tmp_path / 'campaign.json')!r}).read(), {RECORD!r}, node='u1', "
-        f"store={str(tmp_path / 'store')!r}, max_epsilon=5); "
-        "print(json.dumps(report)); "
-        "assert not any(name.startswith('veilgraph') for name in sys.modules)\n"
-        "try: participant.answer('{}', {}, node='u', store='s', max_epsilon=1)\n"
-        "except participant.CampaignError: pass"
-    )
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert Report.parse(json.loads(done.stdout), BINARY).node == "u1"
+    files = sorted(["veilgraph.client", "veilgraph.errors", *(f"veilgraph.client.{name}" for name in FILES)])
+    assert done.stdout.strip() == f"['veilgraph'] {files}"
 
 
 # --- Sending ---------------------------------------------------------------------------------------------------------
 
-REPORT = participant.DrawnReport({"campaign": "c", "node": "a/b ü", "features": [0], "label": 1}, 300)
+REPORT = DrawnReport({"campaign": "c", "node": "a/b ü", "features": [0], "label": 1}, 300)
 
 
 class Collector:
@@ -1110,5 +1126,5 @@ def test_a_slow_collector_does_not_block_a_device() -> None:
 
 
 def test_every_error_of_the_client_is_the_packages() -> None:
-    assert issubclass(participant.CampaignError, VeilgraphError)
-    assert participant.CampaignError is CampaignError
+    assert issubclass(refusals.CampaignError, VeilgraphError)
+    assert refusals.CampaignError is CampaignError

@@ -12,7 +12,8 @@ from tests.support import make_vectors
 from tests.support.browser_module import in_node, needs_node
 from tests.support.campaigns import BEFORE, CAMPAIGNS, ScriptedWords
 from veilgraph.campaign import Campaign, Report
-from veilgraph.client import participant
+from veilgraph.client import encode, randomize, verify
+from veilgraph.client.words import uniform_below
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 from veilgraph.privacy.schema import NO_LABEL
 
@@ -44,11 +45,11 @@ def as_json(reported: tuple[Any, ...] | int | None) -> Any:
 
 @by_name
 def test_the_python_client_agrees(vector: dict[str, Any]) -> None:
-    question = participant.verify(vector["campaign"], max_epsilon=1e6, now=BEFORE)
+    question = verify(vector["campaign"], max_epsilon=1e6, now=BEFORE)
     for case in vector["cases"]:
         left = iter(case["words"])
-        codes = participant.encode(question, case["record"])
-        features, label = participant.randomize(question, *codes, word=left.__next__)
+        codes = encode(question, case["record"])
+        features, label = randomize(question, *codes, word=left.__next__)
         assert (as_json(features), as_json(label)) == (case["features"], case["label"])
         assert list(left) == []
 
@@ -64,7 +65,7 @@ def encoded(campaign: Campaign, record: dict[str, Any], rng: ScriptedWords) -> A
     for i, size in enumerate(campaign.schema.domain_sizes):
         members = columns[i * campaign.schema.group : (i + 1) * campaign.schema.group]
         if any(record[column.name] is None for column in members):
-            row[0, i] = participant.uniform_below(size, lambda: rng.left.pop(0))
+            row[0, i] = uniform_below(size, lambda: rng.left.pop(0))
     return row
 
 
@@ -130,12 +131,12 @@ def test_the_browser_makes_words_of_53_bits_from_its_own_randomness() -> None:
 def test_a_changed_word_changes_reports() -> None:
     """The comparison above can fail: shifting every word by one turns some decision of every campaign."""
     for vector in VECTORS:
-        question = participant.verify(vector["campaign"], max_epsilon=1e6, now=BEFORE)
+        question = verify(vector["campaign"], max_epsilon=1e6, now=BEFORE)
         different = 0
         for case in vector["cases"]:
             left = iter([*[(word + 1) % 2**53 for word in case["words"]], *range(1000)])
-            codes = participant.encode(question, case["record"])
-            features, label = participant.randomize(question, *codes, word=left.__next__)
+            codes = encode(question, case["record"])
+            features, label = randomize(question, *codes, word=left.__next__)
             different += (as_json(features), as_json(label)) != (case["features"], case["label"])
         assert different, vector["name"]
 

@@ -16,7 +16,9 @@ from tests.support.browser_module import in_node, needs_node
 from tests.support.campaigns import BEFORE, ScriptedWords, campaign, classes
 from tests.support.forgeries import rewritten
 from veilgraph.campaign import Campaign, Report
-from veilgraph.client import participant
+from veilgraph.client import answered, answering, verify
+from veilgraph.client.record import randomize_wave
+from veilgraph.client.series import Memory
 from veilgraph.errors import CampaignError, DomainError, RunError
 from veilgraph.privacy.mechanisms import WaveEvidence
 
@@ -67,13 +69,13 @@ def by_the_package(series: Campaign, values: list[int], words: list[int]) -> tup
 def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name: str) -> None:
     series = SERIES[name]
     questions = [
-        participant.verify(at(series, wave).to_json(), max_epsilon=LIMIT, now=BEFORE)
+        verify(at(series, wave).to_json(), max_epsilon=LIMIT, now=BEFORE)
         for wave in range(1, mechanism(series).waves + 1)
     ]
     for values, words in histories(series):
-        left, memory = iter(words), participant.Memory()
+        left, memory = iter(words), Memory()
         for question, value in zip(questions, values, strict=True):
-            memory = participant.randomize_wave(question, memory, None, value, word=left.__next__)
+            memory = randomize_wave(question, memory, None, value, word=left.__next__)
         assert (list(memory.reports.values()), len(list(left))) == by_the_package(series, values, words)
         assert len(memory.answers) <= mechanism(series).values
 
@@ -93,7 +95,7 @@ def test_the_same_words_make_the_same_reports_in_the_browser() -> None:
 @by_name
 def test_the_client_computes_the_stated_guarantee_by_itself(name: str) -> None:
     series, loss = SERIES[name], mechanism(SERIES[name]).series_loss
-    question = participant.verify(series.to_json(), max_epsilon=LIMIT, now=BEFORE)
+    question = verify(series.to_json(), max_epsilon=LIMIT, now=BEFORE)
     assert question.waves is not None
     for key, epsilon in question.waves.costs.items():
         assert float(epsilon) == pytest.approx(getattr(loss, key), rel=1e-12)
@@ -127,7 +129,7 @@ FORGERIES: dict[str, dict[str, Any]] = {
 def test_a_forged_series_is_refused(forgery: str) -> None:
     forged = rewritten(MONTHLY, **FORGERIES[forgery])
     with pytest.raises(CampaignError):
-        participant.verify(forged, max_epsilon=LIMIT, now=BEFORE)
+        verify(forged, max_epsilon=LIMIT, now=BEFORE)
     with pytest.raises(CampaignError):
         Campaign.from_json(forged)
 
@@ -144,7 +146,7 @@ def test_a_forged_series_is_refused_by_the_browser() -> None:
 
 def answer(series: Campaign, label: str | None, store: Path, **settings: Any) -> dict[str, Any]:
     given: dict[str, Any] = {"node": "u", "max_epsilon": 9.0, "now": BEFORE} | settings
-    return participant.answer(series.to_json(), {"label": label}, store=store, **given)
+    return answering.answer(series.to_json(), {"label": label}, store=store, **given)
 
 
 def test_each_wave_is_drawn_once_and_all_cost_once(tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ def test_each_wave_is_drawn_once_and_all_cost_once(tmp_path: Path) -> None:
         report = answer(at(MONTHLY, wave), "c1", tmp_path)
         assert Report.parse(report, MONTHLY).wave == wave
         assert answer(at(MONTHLY, wave), "c4", tmp_path) == report, "the wave was drawn again"
-    (kept,) = participant.answered(tmp_path)
+    (kept,) = answered(tmp_path)
     assert float(kept.epsilon) == pytest.approx(mechanism(MONTHLY).series_loss.any_histories)
     memory = json.loads(next(tmp_path.glob("*.memory.json")).read_text())
     assert len(memory["answers"]) == 1, "values of calls that drew nothing were read"
@@ -164,7 +166,7 @@ def test_the_cost_of_all_waves_is_refused_before_the_first(tmp_path: Path) -> No
     for record in ("c1", "not a class"):  # the record is not read
         with pytest.raises(CampaignError, match="above"):
             answer(MONTHLY, record, tmp_path, max_epsilon=mechanism(MONTHLY).series_loss.any_histories - 0.01)
-    assert participant.answered(tmp_path) == ()
+    assert answered(tmp_path) == ()
 
 
 def test_a_device_goes_on_after_more_values_than_the_series_answers(tmp_path: Path) -> None:

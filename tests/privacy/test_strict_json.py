@@ -18,7 +18,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.assessment import Assessment
 from veilgraph.campaign.receipt import read_receipt
 from veilgraph.campaign.report import Report, parse_report
-from veilgraph.client import participant
+from veilgraph.client import verify
 from veilgraph.collector import audit_log
 from veilgraph.collector.errors import Refusal
 from veilgraph.collector.validation import parse_body
@@ -27,7 +27,7 @@ from veilgraph.privacy.strict_json import MAX_JSON_DEPTH, MAX_JSON_LENGTH, Unrea
 
 CAMPAIGN = CAMPAIGNS["texts and retention"]
 READERS: list[Callable[[bytes], object]] = [
-    lambda text: participant.verify(text, max_epsilon=1e4),
+    lambda text: verify(text, max_epsilon=1e4),
     Campaign.from_json,
     lambda text: Report.parse(parse_report(text), CAMPAIGN),
     read_receipt,
@@ -120,7 +120,7 @@ def test_the_deepest_and_the_longest_json_is_read_and_nothing_beyond() -> None:
     with pytest.raises(UnreadableError, match="at most 67108864"):
         parse_json(b"1 " + padding)
     with pytest.raises(VeilgraphError, match="too large"):
-        participant.verify(b"1 " + padding, max_epsilon=1.0)
+        verify(b"1 " + padding, max_epsilon=1.0)
 
 
 def test_brackets_in_texts_are_no_levels() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.support.campaigns import BEFORE, CAMPAIGNS, edge_words, records
 from veilgraph.campaign import Campaign
-from veilgraph.client import participant
+from veilgraph.client import encode, randomize, verify
 
 PATH = Path(__file__).parents[1] / "client" / "vectors.json"
 _RECORDS = 25
@@ -22,7 +22,7 @@ _RECORDS = 25
 
 def vectors_of(name: str, campaign: Campaign) -> dict[str, Any]:
     rng = random.Random(name)
-    question = participant.verify(campaign.to_json(), max_epsilon=1e6, now=BEFORE)
+    question = verify(campaign.to_json(), max_epsilon=1e6, now=BEFORE)
     turns = edge_words(campaign)
     cases = []
     for record in islice(records(campaign, rng), _RECORDS):
@@ -32,8 +32,8 @@ def vectors_of(name: str, campaign: Campaign) -> dict[str, Any]:
             words.append(rng.choice(turns) if rng.random() < 0.5 else rng.getrandbits(53))  # noqa: B023
             return words[-1]  # noqa: B023
 
-        codes = participant.encode(question, record)
-        features, label = participant.randomize(question, *codes, word=word)
+        codes = encode(question, record)
+        features, label = randomize(question, *codes, word=word)
         cases.append({"record": record, "words": words, "features": features, "label": label})
     return {"name": name, "campaign": campaign.to_json(), "cases": cases}
 

@@ -20,10 +20,19 @@ from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import echo, show_progress
 from veilgraph.cli.options import AttemptsOption, CollectorOption, JsonOption, takes_groups
 from veilgraph.cli.output import Facts, emit
-from veilgraph.client import DrawnReport, answer, answer_neighbours, send, set_limit
+from veilgraph.client import (
+    Answered,
+    DrawnReport,
+    Ledger,
+    Published,
+    Receipt,
+    answer,
+    answer_neighbours,
+    send,
+    set_limit,
+)
 from veilgraph.client import fetch as fetch_published
 from veilgraph.client import ledger as read_ledger
-from veilgraph.client.participant import Answered, Ledger, Published, Receipt
 from veilgraph.errors import GraphError, RunError, SendError
 from veilgraph.graph.text_tables import from_cell, read_text, read_text_table
 from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, Relation, json_epsilon, show_epsilon

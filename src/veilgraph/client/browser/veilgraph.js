@@ -1,5 +1,5 @@
 // Turns a private record into one randomized report, after verifying the campaign. Every decision compares a
-// word, uniform below 2 ** 53, with integers; participant.py defines the order of the words.
+// word, uniform below 2 ** 53, with integers; client/words.py defines the order of the words.
 
 import { add, epsilonOf, lifted, shown, slack, within } from "./epsilons.js";
 import { seriesCosts } from "./series.js";

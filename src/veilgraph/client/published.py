@@ -1,0 +1,146 @@
+"""Files that are published for a wave about neighbours. They are checked whole, before anybody is looked up."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from veilgraph.client.neighbours import WaveQuestion, belief, count_beliefs, finest_scale
+from veilgraph.client.question import Question, wave_of
+from veilgraph.client.refusals import CampaignError
+from veilgraph.client.words import Codes
+
+_TABLE_MAGIC = b"veilgraph-beliefs-1\n"
+_PEOPLE_MAGIC = b"veilgraph-people-1\n"
+_PER_BUCKET = 16
+_PARTS_OF_HASH = 8
+
+
+class People(NamedTuple):
+    """The published file of all people. It is checked as a whole, before anybody is looked up.
+
+    It is a hash table: an id belongs to a bucket, and has a fingerprint of 3 bytes in it. The number of its fingerprint
+    is the person's row.
+    """
+
+    starts: array[int]
+    """Row of the first fingerprint of each bucket, and the number of people after the last one."""
+    parts: bytes
+    """Which part of the hash the fingerprints of each bucket are."""
+    fingerprints: bytes
+
+    @classmethod
+    def read(cls, content: bytes, wave: WaveQuestion) -> People:
+        """Read the file; refuse another one than that of the wave.
+
+        Whatever the fingerprints are, an id has one row or none, so they need no check.
+        """
+        _check_published(content, wave.people, "file of people", wave)
+        sizes, parts, fingerprints = (layout := Layout.of_people(wave.nodes)).cut(content)
+        if sum(sizes) != wave.nodes or max(parts) >= _PARTS_OF_HASH:
+            raise layout.damaged
+        return cls(array("Q", accumulate(sizes, initial=0)), parts, fingerprints)
+
+    def rows(self, neighbours: Iterable[str]) -> Codes:
+        """Return the rows of the neighbours in ascending order, each once. An id that is not there has none."""
+        return tuple(sorted({row for name in neighbours if (row := self._row(name)) is not None}))
+
+    def unlisted(self, neighbours: Iterable[str]) -> tuple[str, ...]:
+        """Return the neighbours that are not there, each once."""
+        return tuple(dict.fromkeys(name for name in neighbours if self._row(name) is None))
+
+    def check_person(self, node: str) -> None:
+        """Refuse the id of a person that is not there: nobody could send its answer, which would cost all the same."""
+        if self._row(node) is None:
+            raise CampaignError(
+                f"the node is not among the {self.starts[-1]} people of the campaign: correct it (node, --node), as it "
+                "is in your invitation; nothing was drawn"
+            )
+
+    def _row(self, person: str) -> int | None:
+        hashed = hashlib.sha256(person.encode(errors="surrogatepass")).digest()
+        bucket = int.from_bytes(hashed[:6], "big") % len(self.parts)
+        fingerprint = hashed[6 + 3 * self.parts[bucket] :][:3]
+        for row in range(self.starts[bucket], self.starts[bucket + 1]):
+            if self.fingerprints[3 * row : 3 * row + 3] == fingerprint:
+                return row
+        return None
+
+
+class Beliefs(NamedTuple):
+    """What is published about all people: a code for each row of the file of people. It is checked as a whole."""
+
+    people: People
+    codes: array[int]
+    classes: int
+
+    @classmethod
+    def read(cls, table: bytes, people: bytes, question: Question) -> Beliefs:
+        """Read both files; refuse others than those of the wave, and a table with a row that is no belief.
+
+        A row whose units sum to more than `scale` would make the guarantee false. A refusal must not depend on the
+        list, so every row is checked.
+        """
+        wave, classes = wave_of(question), len(question.classes)
+        _check_published(table, wave.table, "table", wave)
+        codes = array("H", *(layout := Layout.of_table(wave.nodes, classes)).cut(table))
+        if sys.byteorder == "big":
+            codes.byteswap()
+        if max(codes) > count_beliefs(finest_scale(classes), classes):
+            raise layout.damaged
+        return cls(People.read(people, wave), codes, classes)
+
+    def sums(self, neighbours: Iterable[str]) -> Codes:
+        """Return what the beliefs of the neighbours add up to; each counts once. One who is not there adds nothing."""
+        total = [0] * self.classes
+        for code, people in Counter(self.codes[row] for row in self.people.rows(neighbours)).items():
+            for position, units in enumerate(belief(code, self.classes)):
+                total[position] += people * units
+        return tuple(total)
+
+
+def _check_published(content: bytes, expected: str | None, what: str, wave: WaveQuestion) -> None:
+    if hashlib.sha256(content).hexdigest() != expected:
+        raise CampaignError(f"the {what} is not the one that wave {wave.wave} names: get it again")
+
+
+class Layout(NamedTuple):
+    """The bytes of a published file: a title, and parts of known length."""
+
+    what: str
+    title: bytes
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def of_people(cls, people: int) -> Layout:
+        """Return the layout of the file of people: sizes of the buckets, their parts of the hash, fingerprints."""
+        buckets = -(-people // _PER_BUCKET)
+        title = _PEOPLE_MAGIC + f'{{"people": {people}}}\n'.encode()
+        return cls("file of people", title, (buckets, buckets, 3 * people))
+
+    @classmethod
+    def of_table(cls, people: int, classes: int) -> Layout:
+        """Return the layout of the belief table: codes of 16 bits."""
+        title = _TABLE_MAGIC + f'{{"num_classes": {classes}, "people": {people}}}\n'.encode()
+        return cls("table", title, (2 * people,))
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return len(self.title) + sum(self.lengths)
+
+    def cut(self, file: bytes) -> list[bytes]:
+        """Return the parts of a file; refuse one of another layout."""
+        if not file.startswith(self.title) or len(file) != self.size:
+            raise self.damaged
+        return [file[start:end] for start, end in pairwise(accumulate(self.lengths, initial=len(self.title)))]
+
+    @property
+    def damaged(self) -> CampaignError:
+        """The refusal of a file that has the right hash, and is no such file."""
+        return CampaignError(f"the {self.what} is damaged, or of another number of people or classes")
