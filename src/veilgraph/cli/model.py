@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, show_progress
+from veilgraph.cli._common import needs_extra, parse_bytes, show_progress
 from veilgraph.cli.completion import complete_method
+from veilgraph.cli.options import (
+    DeviceOption,
+    EdgelessNodesOption,
+    JsonOption,
+    MemoryOption,
+    PublicGraphOption,
+    SeriesTablesOption,
+    takes_groups,
+)
+from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import MissingExtraError, RunError
 from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.plain_text import counted
@@ -23,17 +35,24 @@ _LARGE_TABLE = 2**17
 """Size in bytes above which the edge table of a graph is worth worker processes."""
 
 
-def train(
-    campaign: Annotated[Path, typer.Option(help="Campaign, .json.")],
-    graph: Annotated[
-        Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet, or folder of shards.")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder of the model.")],
+@dataclass(frozen=True, kw_only=True)
+class _CollectionOptions:
+    """The collection that is learned from, and the folder of the model."""
+
+    campaign: Annotated[Path, typer.Option(help="Campaign, .json.")]
+    graph: PublicGraphOption
+    out: Annotated[Path, typer.Option(help="Folder of the model.")]
     store: Annotated[
         str | None,
         typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...; default: those of the shards."),
-    ] = None,
-    nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
+    ] = None
+    nodes: EdgelessNodesOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MethodOptions:
+    """The method and its hyper-parameters."""
+
     method: Annotated[
         str | None,
         typer.Option(
@@ -41,85 +60,109 @@ def train(
             "neighbour_waves for a wave about neighbours.",
             autocompletion=complete_method,
         ),
-    ] = None,
-    backbone: Annotated[str | None, typer.Option(help="GNN: sage, gcn or gat; default: sage.")] = None,
-    feature_hops: Annotated[int | None, typer.Option(help="RGNN: K_x; default: from the graph.")] = None,
-    label_hops: Annotated[int | None, typer.Option(help="RGNN: K_y; default: from the graph.")] = None,
-    clusters: Annotated[int | None, typer.Option(help="RGNN: C, the number of clusters (bags); default: 16.")] = None,
+    ] = None
+    backbone: Annotated[str | None, typer.Option(help="GNN: sage, gcn or gat; default: sage.")] = None
+    feature_hops: Annotated[int | None, typer.Option(help="RGNN: K_x; default: from the graph.")] = None
+    label_hops: Annotated[int | None, typer.Option(help="RGNN: K_y; default: from the graph.")] = None
+    clusters: Annotated[int | None, typer.Option(help="RGNN: C, the number of clusters (bags); default: 16.")] = None
     llp_weight: Annotated[
         float | None, typer.Option(help="RGNN: alpha, the weight of the bags in the loss; default: 1.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(help="GNN: training epochs; default: 100.")] = None,
-    hold_out: Annotated[float, typer.Option(help="Share of label reports that only estimate the accuracy.")] = 0.0,
-    screened: Annotated[bool, typer.Option("--screen", help="Leave out implausible reports.")] = False,
+    ] = None
+    epochs: Annotated[int | None, typer.Option(help="GNN: training epochs; default: 100.")] = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The hyper-parameters by the names of the methods."""
+        named = {"clusters": "num_clusters"}
+        return {named.get(name, name): value for name, value in asdict(self).items() if name != "method"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ReportOptions:
+    """Which reports are learned from."""
+
+    hold_out: Annotated[float, typer.Option(help="Share of label reports that only estimate the accuracy.")] = 0.0
+    screened: Annotated[bool, typer.Option("--screen", help="Leave out implausible reports.")] = False
     plausible: Annotated[
         Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm, and training goes on.")
-    ] = None,
+    ] = None
     waves: Annotated[
         str, typer.Option(help="Series: learn from 'all' reports of each person, or from the 'latest'.")
-    ] = "all",
-    tables: Annotated[
-        Path | None, typer.Option(help="Private neighbours: folder of 'neighbours publish'; its newest wave is taken.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the split, the folds and the weights.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    memory: Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")] = "8GiB",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    ] = "all"
+    tables: SeriesTablesOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _JobOptions:
+    """The seed, and what computes."""
+
+    seed: Annotated[int, typer.Option(help="Seed of the split, the folds and the weights.")] = 0
+    device: DeviceOption = "auto"
+    memory: MemoryOption = "8GiB"
+
+
+@takes_groups
+def train(
+    collection: _CollectionOptions,
+    method: _MethodOptions,
+    reports: _ReportOptions,
+    job: _JobOptions,
+    as_json: JsonOption = False,
 ) -> None:
     """Train a model on the reports of a campaign. Under torchrun, processes share the graph."""
+    graph, nodes, store = collection.graph, collection.nodes, collection.store
     with needs_extra("server"):
-        public = _read_early(graph, nodes) if (method or "veil").startswith("veil") else graph
+        public = _read_early(graph, nodes) if (method.method or "veil").startswith("veil") else graph
         from veilgraph import deploy
         from veilgraph.distributed.process_group import leads
 
-    parameters = {"backbone": backbone, "feature_hops": feature_hops, "label_hops": label_hops, "epochs": epochs}
     options = deploy.TrainingOptions(
-        method=method,
-        parameters=parameters | {"num_clusters": clusters, "llp_weight": llp_weight},
-        seed=seed,
-        hold_out=hold_out,
-        screened=screened,
-        plausible=plausible,
-        device=device,
-        memory=parse_bytes(memory),
+        method=method.method,
+        parameters=method.parameters,
+        seed=job.seed,
+        hold_out=reports.hold_out,
+        screened=reports.screened,
+        plausible=reports.plausible,
+        device=job.device,
+        memory=parse_bytes(job.memory),
     )
-    source = deploy.open_source(campaign, public, store=store, nodes=nodes, waves=waves, tables=tables)
-    model = deploy.train(source, options, out=out, watch=show_progress)
+    source = deploy.open_source(
+        collection.campaign, public, store=store, nodes=nodes, waves=reports.waves, tables=reports.tables
+    )
+    model = deploy.train(source, options, out=collection.out, watch=show_progress)
     if leads():  # the other processes print nothing
-        _print_model(model, out, _card_command(out, graph, nodes, store), is_table=not graph.is_dir(), as_json=as_json)
+        completing = _card_command(collection.out, graph, nodes, store)
+        emit(_trained(model, collection.out, completing, is_table=not graph.is_dir()), as_json=as_json)
 
 
-def _print_model(model: Model, out: Path, completing: str, *, is_table: bool, as_json: bool) -> None:
-    """Write the page of a model's card, and print what was learned and where it is."""
+def _trained(model: Model, out: Path, completing: str, *, is_table: bool) -> Facts:
+    """Write the page of a model's card; return what was learned and where it is."""
     from veilgraph.deploy import read_card, shards_beside
 
     content = read_card(out)
     page, missing = _write_page(content, out)
     shards = shards_beside(out) if model.facts["processes"] > 1 and is_table else None
-    if as_json:
-        files = {"card": page, "shards_folder": shards}
-        named = {name: None if path is None else str(path) for name, path in files.items()}
-        echo_json(model.facts | {"folder": str(out), "accuracy": content["accuracy"]} | named)
-        return
-    _print_training(model, content)
-    echo(f"Model: {out}")
-    if shards is not None:
-        echo(f"Graph and reports as shards, for predict --graph: {shards}")
-    _print_card(content, page, missing, completing)
+    files = {"card": page, "shards_folder": shards}
+    named = {name: None if path is None else str(path) for name, path in files.items()}
+    sentences = [
+        *_training_in_words(model, content),
+        f"Model: {out}",
+        *([] if shards is None else [f"Graph and reports as shards, for predict --graph: {shards}"]),
+        *_card_in_words(content, page, missing, completing),
+    ]
+    return Facts(model.facts | {"folder": str(out), "accuracy": content["accuracy"]} | named, sentences)
 
 
 def card(
     model: Annotated[Path, typer.Option(help="Folder that `veilgraph train` wrote.")],
-    graph: Annotated[
-        Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet, or folder of shards.")
-    ],
-    nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
+    graph: PublicGraphOption,
+    nodes: EdgelessNodesOption = None,
     store: Annotated[
         str | None, typer.Option(help="Store of the reports, to count the people who withdrew since the training.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    memory: Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")] = "8GiB",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the card as JSON and nothing else.")] = False,
+    device: DeviceOption = "auto",
+    memory: MemoryOption = "8GiB",
+    as_json: JsonOption = False,
 ) -> None:
     """Write the card of a model again, with the whole learning curve and the withdrawals since the training."""
     with needs_extra("server"):
@@ -136,12 +179,7 @@ def card(
         watch=show_progress,
     ).content
     page, missing = _write_page(content, model)
-    if as_json:
-        echo_json(content)
-        return
-    for line in _accuracy_lines(content):
-        echo(line)
-    _print_card(content, page, missing, "")
+    emit(Facts(content, [*_accuracy_lines(content), *_card_in_words(content, page, missing, "")]), as_json=as_json)
 
 
 def _write_page(content: dict[str, Any], folder: Path) -> tuple[Path | None, str]:
@@ -153,19 +191,19 @@ def _write_page(content: dict[str, Any], folder: Path) -> tuple[Path | None, str
     return write_card_page(content, folder), ""
 
 
-def _print_card(content: dict[str, Any], page: Path | None, missing: str, completing: str) -> None:
-    _print_withdrawals(content["withdrawn_since"])
-    echo(f"Card: {page}" if page is not None else f"No card.html: {missing}")
+def _card_in_words(content: dict[str, Any], page: Path | None, missing: str, completing: str) -> Iterator[str]:
+    yield from _withdrawals_in_words(content["withdrawn_since"])
+    yield f"Card: {page}" if page is not None else f"No card.html: {missing}"
     if completing and (curve := content["learning_curve"]) is not None and curve["left_out"]:
         points = len(curve["points"])
-        echo(f"Its learning curve has {points} points; more of them: {completing}")
+        yield f"Its learning curve has {points} points; more of them: {completing}"
 
 
-def _print_withdrawals(since: int | None) -> None:
+def _withdrawals_in_words(since: int | None) -> Iterator[str]:
     """Say how many people withdrew since the training, if it is known and not none."""
     if since:
         people = counted(since, "person", "people")
-        echo(f"{people} withdrew since the training, whose reports are in this model: train again.")
+        yield f"{people} withdrew since the training, whose reports are in this model: train again."
 
 
 def _card_command(folder: Path, graph: Path, nodes: Path | None, store: str | None) -> str:
@@ -204,130 +242,147 @@ _JUDGES = {
 }
 
 
-def predict(
-    model: Annotated[Path, typer.Option(help="Folder that `veilgraph train` wrote.")],
+@dataclass(frozen=True, kw_only=True)
+class _PeopleOptions:
+    """Who is predicted, from which reports, and where the predictions go."""
+
     graph: Annotated[
         Path, typer.Option(help="Public graph as it is now: edge table, .csv or .parquet, or folder of shards.")
-    ],
+    ]
     out: Annotated[
         Path, typer.Option(help="Predictions to write: table, .csv or .parquet; of shards, a folder of shards too.")
-    ],
-    nodes: Annotated[Path | None, typer.Option(help="Nodes to predict: table with column 'id'; default: all.")] = None,
+    ]
+    nodes: Annotated[Path | None, typer.Option(help="Nodes to predict: table with column 'id'; default: all.")] = None
     store: Annotated[
         str | None, typer.Option(help="Store of the reports as they are now; default: the reports of the training.")
-    ] = None,
+    ] = None
+
+    @property
+    def is_shards(self) -> bool:
+        """Whether all nodes of shards are predicted, into a folder of shards."""
+        return self.graph.is_dir() and self.nodes is None and not self.out.suffix
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AnswerOptions:
+    """What a prediction says, and who is left out."""
+
     coverage: Annotated[
         float | None, typer.Option(help="Probability with which a set holds the true class; default: 0.9.")
-    ] = None,
-    certain: Annotated[float, typer.Option(help="Least probability of an answer that is certain enough.")] = 0.8,
+    ] = None
+    certain: Annotated[float, typer.Option(help="Least probability of an answer that is certain enough.")] = 0.8
     without: Annotated[
         str,
         typer.Option(
             help="People to leave out: 'silent' (no report), 'withdrawn' (by --store), or both: 'withdrawn,silent'."
         ),
-    ] = "",
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    ] = ""
+
+
+@takes_groups
+def predict(
+    model: Annotated[Path, typer.Option(help="Folder that `veilgraph train` wrote.")],
+    people: _PeopleOptions,
+    answers: _AnswerOptions,
+    device: DeviceOption = "auto",
+    as_json: JsonOption = False,
 ) -> None:
     """Predict classes of nodes from their neighbourhoods, with or without a report of the node itself.
 
     Everyone in the graph is predicted, also who sent nothing or has withdrawn; --without leaves them out.
     """
     with needs_extra("server"):
-        _start_workers(graph)
-        from veilgraph.deploy import Model, predict_nodes
+        _start_workers(people.graph)
         from veilgraph.deploy.model_folder import is_shard_model
-        from veilgraph.deploy.prediction import (
-            COVERAGE,
-            LeftOut,
-            check_table_format,
-            count_set_sizes,
-            write_prediction_shards,
-        )
-        from veilgraph.deploy.stored_reports import withdrawn_since
+
+    if people.is_shards and ("RANK" in os.environ or is_shard_model(model)):
+        if answers.without:
+            raise RunError("--without needs a model of one process: leave it out, and drop the rows without a report")
+        predicted = _predict_shards(model, people, answers, device)
+    else:
+        predicted = _predict_nodes(model, people, answers, device)
+    if predicted is not None:  # another process leads and prints
+        emit(predicted, as_json=as_json)
+
+
+def _predict_nodes(model: Path, people: _PeopleOptions, answers: _AnswerOptions, device: str) -> Facts:
+    """Predict nodes by a model of one process."""
+    from veilgraph.deploy import Model, predict_nodes
+    from veilgraph.deploy.model_folder import is_shard_model
+    from veilgraph.deploy.prediction import LeftOut, check_table_format, count_set_sizes, write_prediction_shards
+    from veilgraph.deploy.stored_reports import withdrawn_since
     from veilgraph.graph import read_ids
     from veilgraph.graph.shards import read_graph
 
-    as_shards = graph.is_dir() and nodes is None and not out.suffix
-    if as_shards and ("RANK" in os.environ or is_shard_model(model)):
-        if without:
-            raise RunError("--without needs a model of one process: leave it out, and drop the rows without a report")
-        _predict_shards(model, graph, out, store=store, coverage=coverage, certain=certain, device=device, json=as_json)
-        return
-    if not as_shards:
+    graph, out, nodes, store = people.graph, people.out, people.nodes, people.store
+    if not people.is_shards:
         check_table_format(out)
     loaded = Model.load(model, device=device)
     if is_shard_model(model):
         raise RunError(
             f"{model} was trained by several processes on shards: give them as --graph, and a folder as --out"
         )
-    wanted = None if nodes is None else [str(node) for node in read_ids(nodes)]
     found = predict_nodes(
         loaded,
         read_graph(graph),
-        nodes=wanted,
+        nodes=None if nodes is None else [str(node) for node in read_ids(nodes)],
         store=store,
-        coverage=coverage,
-        certain=certain,
-        without=cast(list[LeftOut], [each.strip() for each in without.split(",") if each.strip()]),
+        coverage=answers.coverage,
+        certain=answers.certain,
+        without=cast(list[LeftOut], [each.strip() for each in answers.without.split(",") if each.strip()]),
         watch=show_progress,
     )
-    write_prediction_shards(found, graph, out) if as_shards else found.write(out)
-    others = 0 if nodes is not None or without else len(set(loaded.nodes or ()).difference(found.nodes))
-    sets = _describe_sets(count_set_sizes(found.sets), loaded, COVERAGE if coverage is None else coverage)
+    write_prediction_shards(found, graph, out) if people.is_shards else found.write(out)
+    others = 0 if nodes is not None or answers.without else len(set(loaded.nodes or ()).difference(found.nodes))
+    sets = _describe_sets(count_set_sizes(found.sets), loaded, answers.coverage)
     withdrawn = None if store is None else withdrawn_since(store, loaded)
-    if as_json:
-        counts = {"nodes": len(found), "nodes_of_training_left_out": others, "certain": int(found.certain.sum())}
-        echo_json({"file": str(out)} | counts | {"certain_from": certain, "sets": sets, "withdrawn_since": withdrawn})
-        return
-    echo(f"Predicted {counted(len(found), 'node')}: {out}")
-    echo(_certain_line(certain, int(found.certain.sum()), sets))
-    _print_sets(sets)
-    if others:
-        echo(f"Not in {graph}: {counted(others, 'node')} of the training; --nodes predicts them too.")
-    _print_withdrawals(withdrawn)
+    certain = int(found.certain.sum())
+    document = {"file": str(out), "nodes": len(found), "nodes_of_training_left_out": others, "certain": certain}
+    left_out = f"Not in {graph}: {counted(others, 'node')} of the training; --nodes predicts them too."
+    sentences = [
+        *_predicted_in_words(len(found), out, answers.certain, certain, sets),
+        *([left_out] if others else []),
+        *_withdrawals_in_words(withdrawn),
+    ]
+    return Facts(document | {"certain_from": answers.certain, "sets": sets, "withdrawn_since": withdrawn}, sentences)
 
 
-def _predict_shards(
-    model: Path,
-    graph: Path,
-    out: Path,
-    *,
-    store: str | None,
-    coverage: float | None,
-    certain: float,
-    device: str,
-    json: bool,
-) -> None:
-    """Predict all nodes of shards, together with the other processes if there are some."""
+def _predict_shards(model: Path, people: _PeopleOptions, answers: _AnswerOptions, device: str) -> Facts | None:
+    """Predict all nodes of shards, together with the other processes if there are some; None where another leads."""
     from veilgraph.deploy import predict_shards
+
+    if people.store is not None:
+        raise RunError("--store needs a model of one process: leave it out; reports are those of the shards")
+    coverage, certain, out = answers.coverage, answers.certain, people.out
+    found = predict_shards(
+        model, people.graph, out, device=device, coverage=coverage, certain=certain, watch=show_progress
+    )
+    if found is None:
+        return None
+    loaded, predicted = found
+    sets, nodes = _describe_sets(predicted.set_sizes, loaded, coverage), loaded.facts["nodes"]
+    document = {"file": str(out), "nodes": nodes, "certain": predicted.certain, "certain_from": certain, "sets": sets}
+    return Facts(document, _predicted_in_words(nodes, out, certain, predicted.certain, sets))
+
+
+def _predicted_in_words(
+    nodes: int, out: Path, certain: float, answers: int, sets: dict[str, float] | None
+) -> list[str]:
+    one_class = "" if sets is None else " and one class in the set"
+    return [
+        f"Predicted {counted(nodes, 'node')}: {out}",
+        f"Certain enough, with a probability of {certain:g} or more{one_class}: {counted(answers, 'answer')}.",
+        *([] if sets is None else [_sets_in_words(sets)]),
+    ]
+
+
+def _describe_sets(sizes: list[int] | None, model: Model, coverage: float | None) -> dict[str, float] | None:
+    """Return what is said about sets, given the number of nodes with a set of each size; None without sets."""
     from veilgraph.deploy.prediction import COVERAGE
 
-    if store is not None:
-        raise RunError("--store needs a model of one process: leave it out; reports are those of the shards")
-    found = predict_shards(model, graph, out, device=device, coverage=coverage, certain=certain, watch=show_progress)
-    if found is None:  # another process leads and prints
-        return
-    loaded, answers = found
-    sets = _describe_sets(answers.set_sizes, loaded, COVERAGE if coverage is None else coverage)
-    if json:
-        counts = {"nodes": loaded.facts["nodes"], "certain": answers.certain, "certain_from": certain}
-        echo_json({"file": str(out)} | counts | {"sets": sets})
-        return
-    echo(f"Predicted {counted(loaded.facts['nodes'], 'node')}: {out}")
-    echo(_certain_line(certain, answers.certain, sets))
-    _print_sets(sets)
-
-
-def _certain_line(certain: float, answers: int, sets: dict[str, float] | None) -> str:
-    one_class = "" if sets is None else " and one class in the set"
-    return f"Certain enough, with a probability of {certain:g} or more{one_class}: {counted(answers, 'answer')}."
-
-
-def _describe_sets(sizes: list[int] | None, model: Model, coverage: float) -> dict[str, float] | None:
-    """Return what is said about sets, given the number of nodes with a set of each size; None without sets."""
     if sizes is None or not sum(sizes):
         return None
+    coverage = COVERAGE if coverage is None else coverage
     return {
         "coverage": coverage,
         "standard_error": round(model.method.conformal_sets().standard_error(coverage), 6),
@@ -337,10 +392,8 @@ def _describe_sets(sizes: list[int] | None, model: Model, coverage: float) -> di
     }
 
 
-def _print_sets(sets: dict[str, float] | None) -> None:
-    if sets is None:
-        return
-    echo(
+def _sets_in_words(sets: dict[str, float]) -> str:
+    return (
         f"Sets hold the true class of {sets['coverage']:.0%} of the nodes or more (standard error "
         f"{sets['standard_error']:.1%}): {sets['mean_size']:.2f} of {sets['classes']} classes on average, "
         f"one class for {sets['single_class']:.0%} of the nodes."
@@ -371,21 +424,21 @@ def _is_large(edges: Path) -> bool:
     return edges.is_file() and edges.stat().st_size > _LARGE_TABLE
 
 
-def _print_training(model: Model, content: dict[str, Any]) -> None:
+def _training_in_words(model: Model, content: dict[str, Any]) -> Iterator[str]:
     facts = model.facts
     features = f"{counted(facts['feature_reports'], 'feature report')} and " if facts["feature_reports"] else ""
     held_out = f", without {facts['held_out']:,} that are held out" if facts["held_out"] else ""
     labels = counted(facts["label_reports"] - facts["held_out"], "label report")
-    echo(f"Trained {facts['method']} on {features}{labels} of {counted(facts['nodes'], 'node')}{held_out}.")
+    yield f"Trained {facts['method']} on {features}{labels} of {counted(facts['nodes'], 'node')}{held_out}."
     if answers := facts.get("neighbour_answers"):
-        echo(f"Answers about neighbours, wave by wave: {', '.join(f'{each:,}' for each in answers)}.")
+        yield f"Answers about neighbours, wave by wave: {', '.join(f'{each:,}' for each in answers)}."
     if withdrawals := facts.get("withdrawals"):
-        echo(f"Left out: {counted(withdrawals, 'person', 'people')} who withdrew.")
+        yield f"Left out: {counted(withdrawals, 'person', 'people')} who withdrew."
     if waves := facts.get("waves"):
         of_each = "all their reports of the series together" if waves == "all" else "their latest report of the series"
-        echo(f"Of each person counts one answer to each question, from {of_each}.")
+        yield f"Of each person counts one answer to each question, from {of_each}."
     if facts["resumed_after_epochs"]:
-        echo(f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run.")
+        yield f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run."
     for suspicion in facts["screening"]["suspicions"]:
         flagged, expected, beyond = (suspicion[key] for key in ("flagged", "expected", "beyond_chance"))
         fate = "left out" if facts["screening"]["excluded"] else "kept, --screen leaves them out"
@@ -393,18 +446,16 @@ def _print_training(model: Model, content: dict[str, Any]) -> None:
             fate = "kept, no report is implausible by itself"
         elif beyond < flagged:
             fate = f"{beyond:,} beyond chance: {fate}"
-        echo(f"{flagged:,} implausible ({suspicion['kind']}), {expected:.3g} expected by chance at most: {fate}")
+        yield f"{flagged:,} implausible ({suspicion['kind']}), {expected:.3g} expected by chance at most: {fate}"
     if shares := facts["plausibility"]["shares"]:
         alarms = [share for share in shares if share["verdict"] != "plausible"]
         for share in alarms:
-            echo(f"ALARM: {share['sentence']}")
-        echo(f"{len(shares) - len(alarms):,} of {len(shares):,} declared class shares are plausible.")
+            yield f"ALARM: {share['sentence']}"
+        yield f"{len(shares) - len(alarms):,} of {len(shares):,} declared class shares are plausible."
     if contamination := facts["contamination"]:
-        echo(contamination["sentence"])
-    for line in _accuracy_lines(content):
-        echo(line)
+        yield contamination["sentence"]
+    yield from _accuracy_lines(content)
     for name, estimate in facts.get("estimated_accuracy", {}).items() if content["judged_by"] != "held out" else ():
         shown = Estimate.normal(estimate["accuracy"], estimate["standard_error"], reports=facts["held_out"])
-        echo(f"Held out: accuracy of {name} {shown.text}, from {counted(shown.reports, 'randomized label')}.")
-    for sentence in model.campaign.guarantee.in_words(theorem_1=False):
-        echo(sentence)
+        yield f"Held out: accuracy of {name} {shown.text}, from {counted(shown.reports, 'randomized label')}."
+    yield from model.campaign.guarantee.in_words(theorem_1=False)

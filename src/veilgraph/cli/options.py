@@ -17,6 +17,10 @@ CampaignArgument = Annotated[Path, typer.Argument(help="A campaign, .json.", met
 EdgelessNodesOption = Annotated[
     Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")
 ]
+PublicGraphOption = Annotated[
+    Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet, or folder of shards.")
+]
+MemoryOption = Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 CollectorOption = Annotated[str, typer.Option(help="The collector's address: https, or http on this machine.")]
 AttemptsOption = Annotated[
