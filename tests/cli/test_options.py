@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+import veilgraph.cli
+from veilgraph.cli.app import app, parser_of
 from veilgraph.cli.options import takes_groups
 
 
@@ -89,3 +93,22 @@ def test_two_groups_cannot_have_one_option() -> None:
 
     with pytest.raises(ValueError, match="duplicate parameter name: 'width'"):
         takes_groups(twice)
+
+
+def test_every_command_says_json_in_one_way() -> None:
+    def options(command: object) -> list[object]:
+        inner = getattr(command, "commands", {}).values()
+        return [*getattr(command, "params", []), *(each for child in inner for each in options(child))]
+
+    json_options = [each for each in options(parser_of(app)) if "--json" in getattr(each, "opts", ())]
+    assert len(json_options) > 30
+    assert {getattr(each, "help", "") for each in json_options} == {"Print JSON and nothing else."}
+
+
+@pytest.mark.parametrize("path", sorted(Path(veilgraph.cli.__file__).parent.glob("*.py")), ids=lambda path: path.name)
+def test_a_command_takes_at_most_eight_parameters_in_sixty_lines(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            assert len(taken) <= 8, node.name
+            assert (node.end_lineno or 0) - node.lineno < 60, node.name

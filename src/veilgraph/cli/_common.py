@@ -39,9 +39,9 @@ def echo(*lines: str, err: bool = False) -> None:
         typer.echo(escape(line), err=err)
 
 
-def echo_json(document: object, *, indent: int | None = 2) -> None:
+def echo_json(document: object) -> None:
     """Print JSON, which is printable ASCII wherever its texts come from."""
-    typer.echo(json.dumps(document, indent=indent))
+    typer.echo(json.dumps(document, indent=2))
 
 
 @contextmanager

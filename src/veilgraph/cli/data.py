@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
+from veilgraph.cli._common import echo, needs_extra, show_progress
 from veilgraph.cli.completion import complete_public_dataset
+from veilgraph.cli.options import JsonOption
+from veilgraph.cli.output import Facts, emit
 from veilgraph.datasets import EMBEDDED, catalogue
 from veilgraph.datasets.catalogue import (
     Dataset,
@@ -28,7 +30,6 @@ from veilgraph.privacy.plain_text import counted
 data_app = typer.Typer(help="List, describe and download public graphs.")
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder to search before VEILGRAPH_DATA and the cache folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 Accuracy = tuple[float, float | None]
 """Mean and standard deviation in percent; None for the standard deviation of one seed."""
@@ -37,23 +38,23 @@ _HEADINGS = ("", "", "|V|", "|E|", "degree", "d", "zeros", "c", "d'", "zeros in 
 
 
 @data_app.command("list")
-def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def list_datasets(data_dir: DataDir = None, as_json: JsonOption = False) -> None:
     """List the data sets and their files."""
     facts = [_facts(dataset, data_dir) for dataset in _sorted()]
-    if as_json:
-        echo_json(facts)
-        return
     shown = ("name", "nodes", "edges", "features", "path")
     rows = [[fact[key] if fact[key] is not None else "not fetched" for key in shown] for fact in facts]
-    _print_rows([("name", "nodes", "edges", "features", "found"), *rows])
-    echo(f"Built in, no download needed: {', '.join(sorted(EMBEDDED))}.")
+    sentences = [
+        *_aligned([("name", "nodes", "edges", "features", "found"), *rows]),
+        f"Built in, no download needed: {', '.join(sorted(EMBEDDED))}.",
+    ]
+    emit(Facts(facts, sentences), as_json=as_json)
 
 
 @data_app.command()
 def info(
     name: Annotated[str, typer.Argument(help="Name of a data set.", autocompletion=complete_public_dataset)],
     data_dir: DataDir = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Describe a data set: its size, origin, licence and citation."""
     dataset = find_dataset(name)
@@ -66,21 +67,22 @@ def info(
         "differences": dict(dataset.differences),
         "origins": [asdict(origin) for origin in dataset.origins],
     }
-    if as_json:
-        echo_json(facts)
-        return
+    emit(Facts(facts, _described(dataset, facts)), as_json=as_json)
+
+
+def _described(dataset: Dataset, facts: dict[str, Any]) -> Iterator[str]:
     merged = f", merged by {dataset.group} into {counted(dataset.features, 'feature')}" if dataset.group > 1 else ""
     columns = f"{counted(dataset.columns, 'binary column')}{merged}" if dataset.columns else "no features"
-    echo(dataset.title)
-    echo(f"{dataset.nodes:,} nodes, {dataset.edges:,} edges, {dataset.classes} classes, {columns}")
+    yield dataset.title
+    yield f"{dataset.nodes:,} nodes, {dataset.edges:,} edges, {dataset.classes} classes, {columns}"
     for key in ("note", "licence", "citation", "checksum"):
         if facts[key]:
-            echo(f"{key}: {facts[key]}")
+            yield f"{key}: {facts[key]}"
     for number, reason in dataset.differences.items():
-        echo(f"differs from the paper in {number}: {reason}")
+        yield f"differs from the paper in {number}: {reason}"
     for file in dataset.origins[0].files:
-        echo(f"origin: {file.url}")
-    echo(f"found: {facts['path'] or 'not fetched'}")
+        yield f"origin: {file.url}"
+    yield f"found: {facts['path'] or 'not fetched'}"
 
 
 @data_app.command()
@@ -114,32 +116,34 @@ def table(
         "runs/paper"
     ),
     data_dir: DataDir = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the paper's table of data sets: published numbers, ours, and the reasons for differences."""
     published = [dataset for dataset in _sorted() if dataset.published is not None]
     measured = {dataset.name: _measured(dataset, data_dir) for dataset in published}
     accuracies = {dataset.name: _accuracy(dataset.name, results, data_dir) for dataset in published}
-    if as_json:
-        rows_as_json = [_comparison(d, measured[d.name], accuracies[d.name]) for d in published]
-        echo_json(rows_as_json)
-        return
+    document = [_comparison(d, measured[d.name], accuracies[d.name]) for d in published]
+    emit(Facts(document, _compared(published, measured, accuracies)), as_json=as_json)
+
+
+def _compared(
+    published: Sequence[Dataset], measured: Mapping[str, Statistics | None], accuracies: Mapping[str, Accuracy | None]
+) -> Iterator[str]:
     rows: list[Sequence[object]] = [_HEADINGS]
     for dataset in published:
         rows.append([dataset.name, "paper", *_cells(dataset.published), _percent(dataset.published_accuracy)])
         if (ours := measured[dataset.name]) is not None:
-            accuracy = accuracies[dataset.name]
-            rows.append(["", "ours", *_cells(ours), _percent(accuracy)])
-    _print_rows(rows)
+            rows.append(["", "ours", *_cells(ours), _percent(accuracies[dataset.name])])
+    yield from _aligned(rows)
     for dataset in published:
         if (ours := measured[dataset.name]) is None:
-            echo(f"{dataset.name}: not fetched; run 'veilgraph data fetch {dataset.name}'")
+            yield f"{dataset.name}: not fetched; run 'veilgraph data fetch {dataset.name}'"
             continue
         for number in differing(ours, dataset.published) if dataset.published else ():
-            echo(f"{dataset.name}, {number}: {dataset.differences[number]}.")
-    echo("Accuracy is without privacy, on the columns before merging.")
+            yield f"{dataset.name}, {number}: {dataset.differences[number]}."
+    yield "Accuracy is without privacy, on the columns before merging."
     if None in accuracies.values():
-        echo("Our accuracy is empty where it is not computed yet: run 'veilgraph paper run table1'.")
+        yield "Our accuracy is empty where it is not computed yet: run 'veilgraph paper run table1'."
 
 
 def _sorted() -> list[Dataset]:
@@ -208,14 +212,14 @@ def _percent(accuracy: Accuracy | None) -> str:
     return f"{mean:.1f} " + ("(one seed)" if spread is None else f"± {spread:.1f}")
 
 
-def _print_rows(rows: Iterable[Sequence[object]]) -> None:
-    """Print rows with aligned columns, numbers to the right."""
+def _aligned(rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Yield rows as lines with aligned columns, numbers to the right."""
     texts = [[_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     numeric = [any(text[:1].isdigit() for text in column) for column in zip(*texts, strict=True)]
     for row in texts:
         cells = zip(row, widths, numeric, strict=True)
-        echo("  ".join(f"{t:>{w}}" if right else f"{t:<{w}}" for t, w, right in cells).rstrip())
+        yield "  ".join(f"{t:>{w}}" if right else f"{t:<{w}}" for t, w, right in cells).rstrip()
 
 
 def _text(cell: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +13,10 @@ import tomli_w
 import typer
 
 from veilgraph.atomic_files import write_atomically
-from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, show_progress
+from veilgraph.cli._common import echo, needs_extra, parse_bytes, show_progress
 from veilgraph.cli.completion import complete_dataset, complete_experiment, complete_method
+from veilgraph.cli.options import DeviceOption, JsonOption, takes_groups
+from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import RunError
 
 if TYPE_CHECKING:
@@ -32,39 +34,58 @@ Name = Annotated[
 Out = Annotated[
     Path | None, typer.Option(help="Folder of results; default runs/paper, or runs/NAME for a file of your own.")
 ]
+SeedsOption = Annotated[int | None, typer.Option(help="Number of seeds; default: that of the paper.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of the data sets.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
 @paper_app.command("list")
-def list_experiments(as_json: Json = False) -> None:
+def list_experiments(as_json: JsonOption = False) -> None:
     """List the experiments with their number of fits."""
     experiments = [_load(name) for name in _names()]
-    if as_json:
-        rows = [{"name": e.name, "title": e.title, "cells": len(e.cells)} for e in experiments]
-        echo_json(rows)
-        return
-    for experiment in experiments:
-        echo(f"{experiment.name:20} {len(experiment.cells):5} fits   {experiment.title}")
+    rows = [{"name": e.name, "title": e.title, "cells": len(e.cells)} for e in experiments]
+    sentences = [f"{e.name:20} {len(e.cells):5} fits   {e.title}" for e in experiments]
+    emit(Facts(rows, sentences), as_json=as_json)
 
 
-@paper_app.command("run")
-def run_paper(
-    name: Name,
+@dataclass(frozen=True, kw_only=True)
+class _ChosenOptions:
+    """The part of an experiment that is run."""
+
     datasets: Annotated[
         list[str] | None,
         typer.Option(help="Only these data sets; may be repeated.", autocompletion=complete_dataset),
-    ] = None,
+    ] = None
     only: Annotated[
         list[str] | None, typer.Option(help="Only these methods; may be repeated.", autocompletion=complete_method)
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: that of the paper.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    jobs: Annotated[int | None, typer.Option(help="Processes; default: one for each core, 1 on a GPU.")] = None,
-    memory: Annotated[str, typer.Option(help="Memory of all fits in flight, such as 8GiB or 500MB.")] = "8GiB",
+    ] = None
+    seeds: SeedsOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _JobOptions:
+    """What computes."""
+
+    device: DeviceOption = "auto"
+    jobs: Annotated[int | None, typer.Option(help="Processes; default: one for each core, 1 on a GPU.")] = None
+    memory: Annotated[str, typer.Option(help="Memory of all fits in flight, such as 8GiB or 500MB.")] = "8GiB"
+
+    def processes(self, kind: str) -> int:
+        """Return the number of processes on a kind of device."""
+        jobs = (os.cpu_count() or 1 if kind == "cpu" else 1) if self.jobs is None else self.jobs
+        if jobs < 1:
+            raise RunError(f"jobs is {jobs}: use at least 1")
+        return jobs
+
+
+@paper_app.command("run")
+@takes_groups
+def run_paper(
+    name: Name,
+    chosen: _ChosenOptions,
+    job: _JobOptions,
     out: Out = None,
     data_dir: DataDir = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run the fits of an experiment that are not finished yet."""
     from veilgraph.experiments.cells import DatasetLoader
@@ -72,12 +93,10 @@ def run_paper(
     from veilgraph.experiments.runner import run_experiment
     from veilgraph.models.engine.device import resolve_device
 
-    kind = resolve_device(device).type
-    experiment = _load(name, seeds, data_dir).only(datasets=datasets or (), methods=only or ())
+    kind = resolve_device(job.device).type
+    experiment = _load(name, chosen.seeds, data_dir).only(datasets=chosen.datasets or (), methods=chosen.only or ())
     folder = out or _folder_of([experiment])
-    jobs = (os.cpu_count() or 1 if kind == "cpu" else 1) if jobs is None else jobs
-    if jobs < 1:
-        raise RunError(f"jobs is {jobs}: use at least 1")
+    jobs = job.processes(kind)
     with show_progress(f"paper {experiment.name}") as progress:
         store = ResultStore(folder)
         run_experiment(
@@ -86,12 +105,11 @@ def run_paper(
             data=DatasetLoader(data_dir),
             device=kind,
             jobs=jobs,
-            memory=parse_bytes(memory),
+            memory=parse_bytes(job.memory),
             progress=progress,
         )
-    if as_json:
-        echo_json({"name": name, "finished": len(experiment.cells), "folder": str(folder)}, indent=None)
-    else:
+    emit(Facts({"name": name, "finished": len(experiment.cells), "folder": str(folder)}, ()), as_json=as_json)
+    if not as_json:
         asked = "" if out is None else f" --out {shlex.quote(str(out))}"
         echo(
             f"{len(experiment.cells)} fits finished. See: veilgraph paper report {experiment.argument}{asked}", err=True
@@ -99,7 +117,7 @@ def run_paper(
 
 
 @paper_app.command()
-def status(name: Name, out: Out = None, data_dir: DataDir = None, as_json: Json = False) -> None:
+def status(name: Name, out: Out = None, data_dir: DataDir = None, as_json: JsonOption = False) -> None:
     """Print how many fits of an experiment are finished."""
     from veilgraph.experiments.cells import DatasetLoader, key_of
     from veilgraph.experiments.results import ResultStore
@@ -108,10 +126,7 @@ def status(name: Name, out: Out = None, data_dir: DataDir = None, as_json: Json 
     store = ResultStore(out or _folder_of([experiment]))
     finished = sum(store.has(key_of(cell, data)) for cell in experiment.cells)
     facts = {"name": name, "finished": finished, "cells": len(experiment.cells)}
-    if as_json:
-        echo_json(facts, indent=None)
-    else:
-        echo(f"{name}: {finished} of {len(experiment.cells)} fits finished")
+    emit(Facts(facts, [f"{name}: {finished} of {len(experiment.cells)} fits finished"]), as_json=as_json)
 
 
 @paper_app.command()
@@ -123,10 +138,10 @@ def report(
             autocompletion=complete_experiment,
         ),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: that of the paper.")] = None,
+    seeds: SeedsOption = None,
     out: Out = None,
     data_dir: DataDir = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a page, tables and figures of the finished fits, beside the published figures."""
     experiments = [_load(name, seeds, data_dir) for name in dict.fromkeys(names or _names())]
@@ -138,19 +153,16 @@ def report(
     found = read_all_rows(experiments, ResultStore(folder), data=DatasetLoader(data_dir))
     titles = {experiment.name: experiment.title for experiment in experiments}
     page = write_paper_page(found, titles, folder)
-    if as_json:
-        rows = [
-            ({"experiment": name} if len(experiments) > 1 else {}) | row.as_dict()
-            for name, results in found.items()
-            for row in results
-        ]
-        echo_json({"rows": rows})
-        return
-    for experiment in (each for each in experiments if each.name not in found):
+    rows = [
+        ({"experiment": name} if len(experiments) > 1 else {}) | row.as_dict()
+        for name, results in found.items()
+        for row in results
+    ]
+    for experiment in (each for each in experiments if each.name not in found and not as_json):
         echo(
             f"Left out: nothing of {experiment.name} is finished (veilgraph paper run {experiment.argument})", err=True
         )
-    echo(str(page))
+    emit(Facts({"rows": rows}, [str(page)]), as_json=as_json)
 
 
 def _names() -> list[str]:
@@ -186,40 +198,53 @@ if TYPE_CHECKING:
     from veilgraph.experiments.tune import SearchResult
 
 
+@dataclass(frozen=True, kw_only=True)
+class _BudgetOptions:
+    """Budgets of reports; each of the label has parameters of its own."""
+
+    epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")] = 1.0
+    epsilon_y: Annotated[list[float] | None, typer.Option(help="Budgets of the label; default 3, 2, 1, 0.5.")] = None
+    sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SearchOptions:
+    """How much is searched."""
+
+    trials: Annotated[int, typer.Option(help="Number of settings for each data set and budget.")] = 30
+    seeds: Annotated[int, typer.Option(help="Number of draws that each setting is averaged over.")] = 10
+    epochs: Annotated[int, typer.Option(help="Training epochs.")] = 100
+
+
+@takes_groups
 def tune(
     datasets: Annotated[
         list[str],
         typer.Argument(help="Data sets to tune on: names, or paths of your own.", autocompletion=complete_dataset),
     ],
-    epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")] = 1.0,
-    epsilon_y: Annotated[list[float] | None, typer.Option(help="Budgets of the label; default 3, 2, 1, 0.5.")] = None,
-    sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 10,
-    trials: Annotated[int, typer.Option(help="Number of settings for each data set and budget.")] = 30,
-    seeds: Annotated[int, typer.Option(help="Number of draws that each setting is averaged over.")] = 10,
-    epochs: Annotated[int, typer.Option(help="Training epochs.")] = 100,
+    budget: _BudgetOptions,
+    search: _SearchOptions,
     out: Annotated[Path, typer.Option(help="Folder of the journal and the results of the search.")] = Path("runs/tune"),
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    data_dir: DataDir = None,
+    device: DeviceOption = "auto",
+    as_json: JsonOption = False,
 ) -> None:
     """Search hyper-parameters of RGNN; the score is the likelihood of randomized validation labels."""
     with needs_extra("lab"):
         from veilgraph.experiments.cells import DatasetLoader
-        from veilgraph.experiments.tune import tune as search
+        from veilgraph.experiments.tune import tune as search_parameters
     from veilgraph.datasets.registry import short_name
 
     found: dict[str, dict[str, SearchResult]] = {}
     for dataset in datasets:
-        for label_budget in epsilon_y or [3.0, 2.0, 1.0, 0.5]:
+        for label_budget in budget.epsilon_y or [3.0, 2.0, 1.0, 0.5]:
             with show_progress(f"tune {dataset}, epsilon_y {label_budget:g}") as progress:
-                result = search(
+                result = search_parameters(
                     dataset,
-                    epsilon_x=epsilon_x,
+                    epsilon_x=budget.epsilon_x,
                     epsilon_y=label_budget,
-                    sampled=sampled,
-                    trials=trials,
-                    seeds=seeds,
-                    epochs=epochs,
+                    sampled=budget.sampled,
+                    **asdict(search),
                     journal=out / f"{short_name(dataset)}.journal",
                     data=DatasetLoader(data_dir),
                     device=device,
@@ -227,10 +252,8 @@ def tune(
                 )
             found.setdefault(dataset, {})[f"{label_budget:g}"] = result
         write_atomically(out / f"{short_name(dataset)}.toml", tomli_w.dumps(_parameters({dataset: found[dataset]})))
-    if as_json:
-        echo_json({name: {k: asdict(v) for k, v in each.items()} for name, each in found.items()})
-    else:
-        echo(*tomli_w.dumps(_parameters(found)).split("\n"))
+    document = {name: {k: asdict(v) for k, v in each.items()} for name, each in found.items()}
+    emit(Facts(document, tomli_w.dumps(_parameters(found)).split("\n")), as_json=as_json)
 
 
 def _parameters(found: dict[str, dict[str, SearchResult]]) -> dict[str, Any]:
