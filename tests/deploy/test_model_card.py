@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ import pandas as pd
 import pytest
 
 from tests.support.collected import NODES, Collected
-from tests.support.trained import train_files
+from tests.support.trained import train_files, train_reports
+from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, make_card, read_card
 from veilgraph.deploy.helpful_reports import expected_help
 from veilgraph.errors import RunError
 from veilgraph.evaluation import accuracy
+from veilgraph.graph import Graph
 from veilgraph.pages.model_card import render_card_page
 from veilgraph.progress import Progress, no_progress
 
@@ -79,6 +82,28 @@ def test_numbers_of_people_add_up(sets: Collected, folder: Path) -> None:
     }
     for group in groups.values():
         assert sum(group["sizes"]) == group["people"]
+
+
+def test_single_classes_are_judged_on_people_with_contacts_alone(sets: Collected) -> None:
+    """The card claimed for isolated people what it had estimated on people with contacts."""
+    names = [*sets.perturbed.graph.names, *(f"hermit{number}" for number in range(60))]
+    graph = Graph.from_edges(sets.perturbed.graph.edges, len(names), node_ids=names)
+    campaign = replace(sets.campaign, nodes=len(names), graph=graph.fingerprint)
+    sent = [replace(each, campaign=campaign.id) for each in reports_of(sets.perturbed, sets.campaign)]
+    sent += [replace(each, node=name) for each, name in zip(sent, names[NODES : NODES + 50], strict=False)]
+    perturbed = perturbed_graph(campaign, graph, sent)
+    model = train_reports(campaign, perturbed, method="veil_labels", device="cpu")
+    found = make_card(model, perturbed, shares=()).content["sets"]
+    judged = model.method.unused_reports(perturbed)
+    assert judged is not None
+    nobody = np.zeros(len(judged.nodes), dtype=np.bool_)
+    one_class = model.method.conformal_sets().sets(judged.probabilities.astype(np.float32), nobody, 0.9).sum(1) == 1
+    linked = graph.degrees[judged.nodes] > 0
+    assert (~linked).sum() >= 50
+    assert found["single"]["share"] == one_class[linked].mean() != one_class.mean()
+    isolated = (graph.degrees == 0) & ~perturbed.has_label
+    assert found["unknown"] == isolated.sum() >= 10
+    assert found["groups"]["silent"]["sizes"][-1] >= found["unknown"]
 
 
 def test_people_are_named_in_a_table_of_their_own_that_only_the_owner_reads(sets: Collected, folder: Path) -> None:

@@ -18,12 +18,15 @@ from tests.support.trained import train_files, train_reports
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, predict_nodes, write_predictions
-from veilgraph.deploy.prediction import certain_answers
-from veilgraph.graph import Graph
+from veilgraph.deploy.prediction import certain_answers, sets_of_classes
+from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.models.baselines import class_shares
+from veilgraph.models.conformal import ConformalSets, thresholds_of_grid
 from veilgraph.models.registry import METHODS
-from veilgraph.privacy.epsilon import state_epsilon
+from veilgraph.privacy.epsilon import show_epsilon, state_epsilon
+from veilgraph.privacy.mechanisms import GRR
 from veilgraph.privacy.plain_text import counted
+from veilgraph.privacy.schema import FeatureSchema
 
 
 def test_predictions_carry_probabilities_the_guarantee_and_the_campaign(collected: Collected, trained: Path) -> None:
@@ -41,18 +44,20 @@ def test_predictions_carry_probabilities_the_guarantee_and_the_campaign(collecte
     some = table["reported"]
     assert some.any()
     assert not some.all()
-    # Who sent nothing has spent nothing.
+    # Nothing is stated of a person of whom no report is held.
     stated = table["epsilon_user_level"]
-    assert set(stated[some]) == {state_epsilon(collected.campaign.guarantee.total_user_level)}
+    assert set(stated[some]) == {float(show_epsilon(state_epsilon(collected.campaign.guarantee.total_user_level)))}
     assert stated[~some].isna().all()
 
 
 def test_an_epsilon_of_a_prediction_is_never_below_the_exact_one(collected: Collected, veil: Path) -> None:
-    """The decimal text of 0.1 is below the double 0.1000000000000000055."""
+    """The decimal text of 0.1 is below the double 0.1000000000000000055. It has the digits of every other place."""
     found = predict_nodes(Model.load(veil, device="cpu"), collected.perturbed.graph)
-    for epsilon in (0.1, 0.3, 2.0):
+    for epsilon in (0.1, 0.3, 2.0, 0.9999999999999999):
         stated = replace(found, epsilon_user_level=epsilon).to_frame()["epsilon_user_level"].dropna()
         assert {Decimal(repr(each)) >= Decimal(epsilon) for each in stated.tolist()} == {True}
+        assert {f"{each:.4f}" for each in stated.tolist()} == {show_epsilon(state_epsilon(epsilon))}
+        assert {each == round(each, 4) for each in stated.tolist()} == {True}
     unlimited = replace(found, epsilon_user_level=math.inf).to_frame()["epsilon_user_level"]
     assert set(unlimited[found.reported]) == {"not private"}
     assert unlimited[~found.reported].isna().all()
@@ -300,6 +305,28 @@ def test_an_answer_is_certain_only_if_its_set_has_one_class() -> None:
     sets = np.array([[True, False, False], [True, True, False], [True, True, True], [True, False, False]])
     assert certain_answers(probabilities, sets).tolist() == [True, False, False, False]
     assert certain_answers(probabilities, None).tolist() == [True, True, True, False]
+
+
+def test_a_set_has_all_classes_where_nothing_is_known_however_likely_a_class_is_among_all() -> None:
+    """People without contacts and without a report had sets with the largest class alone."""
+    nobody = np.zeros(4, dtype=np.bool_)
+    perturbed = PerturbedGraph(
+        graph=Graph.from_edges([[0], [1]], num_nodes=4),
+        schema=FeatureSchema.binary(1, classes=["no", "yes"]),
+        features=np.zeros((4, 1), dtype=np.int8),
+        labels=np.zeros(4, dtype=np.int64),
+        has_features=nobody,
+        has_label=np.array([True, False, True, False]),
+        feature_mechanism=None,
+        label_mechanism=GRR(2, 2.0),
+    )
+    assert perturbed.is_unknown.tolist() == [False, False, False, True]
+    low_enough = (np.append(thresholds_of_grid(), 0.0) <= 0.6).astype(np.float64)
+    calibrated = ConformalSets(coverage=np.stack([low_enough] * 2), reporting=perturbed.has_label, variance=0.0)
+    probabilities = np.tile(np.array([0.72, 0.28], dtype=np.float32), (4, 1))
+    sets = sets_of_classes(calibrated, probabilities, perturbed, 0.4)
+    assert sets.sum(axis=1).tolist() == [1, 1, 1, 2]
+    assert certain_answers(probabilities, sets, 0.7).tolist() == [True, True, True, False]
 
 
 @pytest.mark.parametrize("certain", ["0", "1.5"])

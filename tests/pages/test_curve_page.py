@@ -146,8 +146,8 @@ def test_a_level_below_a_private_method_is_not_called_a_ceiling(result: dict[str
 def test_veil_is_recommended_unless_another_method_is_clearly_better(result: dict[str, Any]) -> None:
     assert recommended_method(result) == "veil_labels"
     assert recommended_design(result) == (
-        "Ask for the label alone: each report names 3 of 10 classes, the true one among them with probability 0.538. "
-        "Then train Veil, the default."
+        "Ask for the label alone: each report names 3 of 10 classes, the true one among them with a chance of 53.8 in "
+        "100. Then train Veil, the default."
     )
     result["methods"]["structure_only"][1] = accuracies(0.781, 0.05)  # better on average, within the spread
     assert recommended_method(result) == "veil_labels"
@@ -181,7 +181,7 @@ def test_every_epsilon_of_the_page_has_its_relation(result: dict[str, Any]) -> N
     assert "total user-level ε (any two records)" in text
     assert "User level, any two records: epsilon = 1.0000 in total." in text
     assert "epsilon_x = epsilon_y = total / (m + 1)" in text
-    for words in ("0.5000 4 of 10 0.520", "78.0 % ± 1.0", "+8.0 ± 0.6", "1,234", "9.8.7", "0.5, 1.0, 4.0"):
+    for words in ("0.5000 4 of 10 52.0 in 100", "78.0 % ± 1.0", "+8.0 ± 0.6", "1,234", "9.8.7", "0.5, 1.0, 4.0"):
         assert words in text
 
 

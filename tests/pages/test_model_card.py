@@ -49,6 +49,15 @@ def test_the_card_of_private_neighbours_calls_no_edge_public(content: dict[str, 
     assert "Edges are taken as public" in Page(render_card_page(content)).text
 
 
+def test_the_page_claims_nothing_about_people_of_whom_nothing_is_known(content: dict[str, Any]) -> None:
+    isolated = copy.deepcopy(content)
+    isolated["sets"]["unknown"] = 20
+    for given, said in ((content, False), (isolated, True)):
+        text = Page(render_card_page(given)).text
+        assert "of the people with contacts who reported have a set with one class" in text
+        assert ("Of 20 people nothing is known, neither a contact nor a report" in text) == said
+
+
 def test_texts_of_a_campaign_are_escaped(content: dict[str, Any]) -> None:
     forged = copy.deepcopy(content)
     forged["campaign"]["purpose"] = "<script>alert(1)</script>"

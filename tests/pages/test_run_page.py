@@ -150,11 +150,11 @@ def test_every_method_is_named_with_its_epsilon_and_relation(page_text: str, res
 
 def test_label_reports_are_described_and_sets_of_veil_are_told_apart(page_text: str, result: dict[str, Any]) -> None:
     text = Page(page_text).text
-    assert "each report names one of 2 classes, the true one with probability 0.731" in text
+    assert "each report names one of 2 classes, the true one with a chance of 73.1 in 100" in text
     assert "They have the same label reports too." in text
     result["label"] = {"classes": 10, "set_size": 3, "names_true_class": 0.538}
     text = Page(render_run_page(result)).text
-    assert "each report names 3 of 10 classes, the true one among them with probability 0.538" in text
+    assert "each report names 3 of 10 classes, the true one among them with a chance of 53.8 in 100" in text
     assert "RGNN and the plain GNN have labels by GRR at the same epsilon" in text
 
 

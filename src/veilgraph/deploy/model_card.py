@@ -21,7 +21,14 @@ from veilgraph.campaign.assemble import check_graph
 from veilgraph.deploy.helpful_reports import expected_help
 from veilgraph.deploy.learning_curve import ALL_SHARES, default_shares, learning_curve
 from veilgraph.deploy.model_folder import CARD, PEOPLE, Model
-from veilgraph.deploy.prediction import CERTAIN, COVERAGE, calibrated_sets, certain_answers, with_class_shares
+from veilgraph.deploy.prediction import (
+    CERTAIN,
+    COVERAGE,
+    calibrated_sets,
+    certain_answers,
+    sets_of_classes,
+    with_class_shares,
+)
 from veilgraph.deploy.stored_reports import withdrawn_since
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
@@ -35,7 +42,7 @@ from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.privacy.strict_json import TIME_FORMAT
 from veilgraph.progress import Watch, unwatched
 
-FORMAT = 2
+FORMAT = 3
 """Format of `card.json`."""
 
 _DEGREES = (0, 2, 4, 8, 16)
@@ -305,7 +312,7 @@ class _Answers(NamedTuple):
         """Return the answers of a model on the reports of its training."""
         rows = with_class_shares(model.method.predict_proba(), perturbed)
         calibrated = calibrated_sets(model, None)
-        sets = None if calibrated is None else calibrated.sets(rows, perturbed.has_label, COVERAGE)
+        sets = None if calibrated is None else sets_of_classes(calibrated, rows, perturbed, COVERAGE)
         return cls(rows, sets, certain_answers(rows, sets))
 
 
@@ -314,14 +321,16 @@ def _sets(
 ) -> dict[str, Any] | None:
     """Return how large sets of classes are, and how often those with one class are right; None if there are none.
 
-    A set with one class is judged by reports that it did not use, as are the sets of people without a report.
+    A set with one class is judged by reports that it did not use, as are the sets of people without a report. Nobody
+    without a contact is judged: without a report, nothing is known about them, and their set has all classes.
     """
     if (calibrated := calibrated_sets(model, None)) is None or answers.sets is None:
         return None
     sizes = answers.sets.sum(axis=1)
     groups = {"reported": perturbed.has_label, "silent": ~perturbed.has_label}
     single = None
-    if judged is not None and len(judged.nodes):
+    if judged is not None and (linked := perturbed.is_linked[judged.nodes]).any():
+        judged = judged.of(linked)
         nobody = np.zeros(len(judged.nodes), dtype=np.bool_)
         one_class = calibrated.sets(judged.probabilities.astype(np.float32), nobody, COVERAGE).sum(axis=1) == 1
         single = {"share": float(one_class.mean()), "accuracy": asdict(judged.of(one_class).accuracy())}
@@ -336,6 +345,7 @@ def _sets(
             for name, chosen in groups.items()
             if chosen.any()
         },
+        "unknown": int(perturbed.is_unknown.sum()),
     }
 
 

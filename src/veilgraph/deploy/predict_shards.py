@@ -17,6 +17,7 @@ from veilgraph.deploy.prediction import (
     Predictions,
     calibrated_sets,
     count_set_sizes,
+    sets_of_classes,
     write_prediction_shard,
     write_predictions_manifest,
 )
@@ -104,14 +105,13 @@ def _predict(
     if model.facts.get("shards") == folder.digest:  # the reports of the training, without those that were held out
         _, seen = split_reports(seen, model.method, seed=model.facts["seed"], hold_out=model.facts["hold_out"])
     rows = model.method.predict_proba(seen)
-    reported = seen.has_features | seen.has_label
-    rows[~reported & (seen.graph.degrees == 0)] = _class_shares(seen, exchange)
+    rows[seen.is_unknown] = _class_shares(seen, exchange)
     if not np.isfinite(rows).all():
         raise RunError("predictions are not finite numbers: the model is damaged; train it again")
-    probabilities, reported = part.to_homes(rows), part.to_homes(reported)
+    probabilities, reported = part.to_homes(rows), part.to_homes(seen.has_report)
     sets = None
     if calibrated is not None:
-        sets = part.to_homes(calibrated.sets(rows, seen.has_label, COVERAGE if coverage is None else coverage))
+        sets = part.to_homes(sets_of_classes(calibrated, rows, seen, COVERAGE if coverage is None else coverage))
     del rows
     described, sure, start = [], 0, 0
     for shard in part.homes.shards:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from veilgraph.graph.shard_writer import drafted_folder, write_shard
 from veilgraph.graph.shards import MANIFEST, ShardFolder
 from veilgraph.models.baselines import class_shares
 from veilgraph.models.conformal import ConformalSets
-from veilgraph.privacy.epsilon import json_epsilon, state_epsilon
+from veilgraph.privacy.epsilon import json_epsilon, show_epsilon, state_epsilon
 from veilgraph.progress import Watch, unwatched
 
 COVERAGE = 0.9
@@ -98,7 +99,8 @@ class Predictions:
         `probability_CLASS` for each class, `epsilon_user_level`, `epsilon_one_entry` with private neighbours, and
         `campaign`. A set is a tuple of classes by name, the most likely first; the column is left out if the method
         gives none. `certain` says whether the set has one class and the probability is at least `certain_from`, and
-        `reported` whether the node sent a report. A node without a report spent no epsilon: there is none in its row.
+        `reported` whether a report of the node is held. Where none is, its row states no epsilon: nothing was sent, or
+        a person withdrew what they had sent, and what that revealed is not known here.
         """
         rows, names = self.probabilities, self.classes
         columns: dict[str, object] = {
@@ -165,21 +167,20 @@ def predict_nodes(
     numbers = pd.Index(public.names).get_indexer(pd.Index(chosen))
     is_of_training = store is None and public.names == model.nodes and public.fingerprint == model.campaign.graph
     found = model.method.predict_proba(None if is_of_training else perturbed)
-    reported = has_reported(perturbed)[numbers]
-    informed = reported | (perturbed.graph.degrees[numbers] > 0)
-    trained = set(model.nodes or ())
-    if strangers := [node for node, known in zip(chosen, informed, strict=True) if not known and node not in trained]:
+    unknown, trained = perturbed.is_unknown[numbers], set(model.nodes or ())
+    if strangers := [node for node, none in zip(chosen, unknown, strict=True) if none and node not in trained]:
         raise GraphError(f"node '{strangers[0]}' has neither an edge nor a report: nothing is known to predict it from")
-    rows = with_class_shares(found, perturbed)[numbers]
+    all_rows = with_class_shares(found, perturbed)
+    rows = all_rows[numbers]
     if not np.isfinite(rows).all():
         raise FitError("predictions are not finite numbers: the model is damaged; train it again")
-    lists = model.campaign.guarantee.neighbours
+    lists, reported = model.campaign.guarantee.neighbours, perturbed.has_report[numbers]
     answers = Predictions(
         nodes=chosen,
         classes=model.campaign.schema.classes,
         probabilities=rows,
         reported=reported,
-        sets=None if sets is None else sets.sets(rows, perturbed.has_label[numbers], coverage or COVERAGE),
+        sets=None if sets is None else sets_of_classes(sets, all_rows, perturbed, coverage or COVERAGE)[numbers],
         certain_from=certain,
         epsilon_user_level=model.campaign.guarantee.total_user_level,
         epsilon_one_entry=None if lists is None else lists.total.one_entry,
@@ -200,8 +201,8 @@ def _withdrawn(model: Model, store: str | None, without: Collection[LeftOut]) ->
 
 
 def _spent(epsilon: float, reported: NDArray[np.bool_]) -> pd.Series[Any]:
-    """Return the epsilon of each node that reported, rounded up, and none for the others, [nodes]."""
-    stated = json_epsilon(state_epsilon(epsilon))
+    """Return the epsilon of each node whose report is held, as it is printed elsewhere; none for others, [nodes]."""
+    stated = json_epsilon(epsilon if math.isinf(epsilon) else float(show_epsilon(state_epsilon(epsilon))))
     return pd.Series([stated if each else None for each in reported.tolist()], dtype=type(stated))
 
 
@@ -219,20 +220,25 @@ def certain_answers(
     return enough if sets is None else enough & (sets.sum(axis=1) == 1)
 
 
-def has_reported(perturbed: PerturbedGraph) -> NDArray[np.bool_]:
-    """Return which people sent features, a label or an answer about their neighbours, [nodes]."""
-    answered = [wave.has_answer for wave in perturbed.neighbour_waves]
-    return np.asarray(np.logical_or.reduce([perturbed.has_features, perturbed.has_label, *answered]))
-
-
 def with_class_shares(probabilities: NDArray[np.float32], perturbed: PerturbedGraph) -> NDArray[np.float32]:
     """Return probabilities [nodes, classes] with the class shares of all reports where nothing is known about a person.
 
     Such a person has neither an edge nor a report. A method may read something into having no edge; a deployed model
     does not.
     """
-    unknown = ~has_reported(perturbed) & (perturbed.graph.degrees == 0)
+    unknown = perturbed.is_unknown
     return np.where(unknown[:, None], class_shares(perturbed), probabilities) if unknown.any() else probabilities
+
+
+def sets_of_classes(
+    calibrated: ConformalSets, probabilities: NDArray[np.float32], perturbed: PerturbedGraph, coverage: float
+) -> NDArray[np.bool_]:
+    """Return the sets of classes of all people [nodes, classes], with all classes where nothing is known about one.
+
+    Sets are calibrated on people who reported. The class shares are no knowledge about one person.
+    """
+    chosen = calibrated.sets(probabilities, perturbed.has_label, coverage)
+    return np.asarray(chosen | perturbed.is_unknown[:, None])
 
 
 def count_set_sizes(sets: NDArray[np.bool_] | None) -> list[int] | None:

@@ -135,6 +135,23 @@ class PerturbedGraph:
         return self.label_mechanism.named(self.labels) & self.has_label[:, None]
 
     @property
+    def has_report(self) -> NDArray[np.bool_]:
+        """Which people sent features, a label or an answer about their neighbours, [nodes]."""
+        answered = [wave.has_answer for wave in self.neighbour_waves]
+        return np.asarray(np.logical_or.reduce([self.has_features, self.has_label, *answered]))
+
+    @property
+    def is_linked(self) -> NDArray[np.bool_]:
+        """Which people have an edge, or answered about their neighbours, [nodes]."""
+        answered = [wave.has_answer for wave in self.neighbour_waves]
+        return np.asarray(np.logical_or.reduce([self.graph.degrees > 0, *answered]))
+
+    @property
+    def is_unknown(self) -> NDArray[np.bool_]:
+        """Of which people nothing is known, [nodes]: they have neither an edge nor a report."""
+        return ~(self.has_report | self.is_linked)
+
+    @property
     def guarantee(self) -> Guarantee:
         """Privacy guarantee of a whole report, features and label."""
         return guarantee_of(self.feature_mechanism, self.label_mechanism, most_answered(self.neighbour_waves))

@@ -18,7 +18,7 @@ from veilgraph.pages.formatting import (
     label_report_in_words,
     method_description,
     percent,
-    truth_probability,
+    truth_chance,
 )
 from veilgraph.pages.paired_differences import CONTROL, PairedDifference
 from veilgraph.pages.rendering import colour, inline_svg, render_template, standalone_svg
@@ -240,7 +240,7 @@ class PointRow:
     Attributes:
         epsilon: the total, with four decimals.
         reports: number of classes that a report for Veil and the control names, out of all.
-        truth: probability that the true class is one of them.
+        truth: chance that the true class is one of them.
         accuracies: mean and standard deviation of each method, in the order of the result.
         difference: difference of Veil to the control.
     """
@@ -259,7 +259,7 @@ def point_rows(result: dict[str, Any]) -> list[PointRow]:
         PointRow(
             epsilon=epsilon_text(total),
             reports=f"{design['set_size']} of {design['classes']}",
-            truth=truth_probability(design),
+            truth=truth_chance(design),
             accuracies=[accuracy_text(points[i]) for points in methods.values()],
             difference=str(PairedDifference.of(methods[VEIL][i]["accuracies"], methods[CONTROL][i]["accuracies"])),
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from veilgraph.models.registry import METHODS
 from veilgraph.privacy.epsilon import show_epsilon
+from veilgraph.privacy.mechanisms.wire import in_100
 
 
 def method_title(key: str) -> str:
@@ -77,14 +78,14 @@ def label_report_in_words(design: dict[str, Any]) -> str:
         design: the facts of `veilgraph.experiments.results.label_facts`.
 
     >>> label_report_in_words({"classes": 10, "set_size": 3, "names_true_class": 0.538})
-    'each report names 3 of 10 classes, the true one among them with probability 0.538'
+    'each report names 3 of 10 classes, the true one among them with a chance of 53.8 in 100'
     """
-    truth = f"with probability {truth_probability(design)}"
+    truth = f"with a chance of {truth_chance(design)}"
     if design["set_size"] > 1:
         return f"each report names {design['set_size']} of {design['classes']} classes, the true one among them {truth}"
     return f"each report names one of {design['classes']} classes, the true one {truth}"
 
 
-def truth_probability(design: dict[str, Any]) -> str:
-    """Return the probability that a report names the true class; 1 is reserved for certainty."""
-    return f"{math.floor(1000 * design['names_true_class']) / 1000:.3f}"
+def truth_chance(design: dict[str, Any]) -> str:
+    """Return the chance that a report names the true class, as a campaign's texts write it."""
+    return in_100(design["names_true_class"])

@@ -12,6 +12,7 @@ from veilgraph.errors import MissingExtraError
 from veilgraph.pages.formatting import label_report_in_words, method_title, percent, unbroken
 from veilgraph.pages.rendering import colour, inline_svg, render_template
 from veilgraph.privacy.estimate import Estimate
+from veilgraph.privacy.plain_text import counted
 
 try:
     from matplotlib.axes import Axes
@@ -234,8 +235,13 @@ def set_sentences(content: dict[str, Any]) -> list[str]:
     ]
     if (single := sets["single"]) is not None and single["accuracy"]["value"] is not None:
         sentences.append(
-            f"Without their own report {percent(single['share'])} of the people who reported have a set with one "
-            f"class, which is the true one for {share_text(single['accuracy'])}."
+            f"Without their own report {percent(single['share'])} of the people with contacts who reported have a set "
+            f"with one class, which is the true one for {share_text(single['accuracy'])}."
+        )
+    if sets["unknown"]:
+        sentences.append(
+            f"Of {counted(sets['unknown'], 'person', 'people')} nothing is known, neither a contact nor a report: "
+            "the set has all classes, and no figure here is about them."
         )
     return sentences
 

@@ -135,7 +135,16 @@ def chance_text(channel: SymmetricChannel) -> str:
     >>> chance_text(SymmetricChannel(domain_size=2, keep=Fraction(3, 4), other=Fraction(1, 4)))
     'a chance of 75.0 in 100'
     """
-    return f"a chance of {100 * float(channel.keep):.1f} in 100"
+    return f"a chance of {in_100(float(channel.keep))}"
+
+
+def in_100(chance: float) -> str:
+    """Write a probability, rounded to the nearest tenth: the same on a card, on a page and in a campaign's texts.
+
+    >>> in_100(0.8807970779778823)
+    '88.1 in 100'
+    """
+    return f"{100 * chance:.1f} in 100"
 
 
 def sampled_in_words(form: FeatureForm, question: str, *, again: str = "", rest: str) -> str:
