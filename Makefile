@@ -8,8 +8,10 @@ STAMP := $(VENV)/.installed
 
 setup: $(STAMP)
 
-# Files of locks/ alone, by their hashes, and wheels alone: what builds a source could be anything.
-LOCKED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all:
+# Files of locks/ alone, by their hashes, and wheels alone: what builds a source could be anything. pymetis has no wheel for
+# Linux on ARM and for Windows: there, make setup WHEELS= builds its source, whose hash is known, with tools that no lock has.
+WHEELS := --only-binary=:all:
+LOCKED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes $(WHEELS)
 
 # Reinstalled only when what is installed could have changed: the package itself is an editable install. Its last step
 # may not use an index, so a dependency that no lock has is an error. torch comes without CUDA if pip is configured to
