@@ -78,7 +78,7 @@ NOT_RUN = {
     "veilgraph submit report.json --url https://collect.example.org --tokens tokens.csv": (
         "needs a collector; tests/cli/test_campaign.py runs it against one"
     ),
-    "veilgraph fetch --url https://collect.example.org --out wave": "the same; tests/client/test_fetch.py",
+    "veilgraph fetch --url https://collect.example.org --out wave": "the same; tests/client/test_fetching.py",
     "veilgraph submit answer.json --url https://collect.example.org --token TOKEN": "the same",
     SERVE: "serves until it is stopped; tests/collector runs it",
     SERVE.replace("sqlite:///reports.db", "postgresql://veilgraph:PASSWORD@db.example.org/reports"): "the same",

@@ -16,7 +16,9 @@ import veilgraph.client
 from tests.support.campaigns import BEFORE, CAMPAIGNS
 from tests.support.forgeries import RECORD
 from veilgraph.campaign.report import Report
+from veilgraph.client import refusals
 from veilgraph.client.one_file import FILES, main, one_file
+from veilgraph.errors import CampaignError, VeilgraphError
 
 FOLDER = Path(veilgraph.client.__file__).parent
 BINARY = CAMPAIGNS["binary"]
@@ -113,3 +115,20 @@ def test_the_command_says_what_it_wrote_and_what_it_needs(tmp_path: Path, capsys
     for wrong in ([], ["a", "b"], ["--help"]):
         assert main(wrong) == 2
         assert "give the path" in capsys.readouterr().err
+
+
+def test_the_client_loads_nothing_of_third_parties() -> None:
+    program = (
+        "import sys; before = set(sys.modules); from veilgraph.client import answer; "
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}; "
+        "print(sorted(new - set(sys.stdlib_module_names)), "
+        "sorted(name for name in sys.modules if name.startswith('veilgraph.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    files = sorted(["veilgraph.client", "veilgraph.errors", *(f"veilgraph.client.{name}" for name in FILES)])
+    assert done.stdout.strip() == f"['veilgraph'] {files}"
+
+
+def test_every_error_of_the_client_is_the_packages() -> None:
+    assert issubclass(refusals.CampaignError, VeilgraphError)
+    assert refusals.CampaignError is CampaignError

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.client.test_waves import LIMIT, at
+from tests.client.test_rounds import LIMIT, at
 from tests.support.browser_module import in_node, needs_node
 from tests.support.campaigns import BEFORE, ScriptedWords, campaign
 from tests.support.forgeries import rewritten

@@ -1,0 +1,338 @@
+"""The store of a device: one draw for a campaign, costs that add up, and damage that stops every draw."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.campaigns import CAMPAIGNS, CLOSES, campaign, records
+from tests.support.device import BINARY, SETS, Untouchable, ask
+from tests.support.forgeries import rewritten
+from veilgraph.campaign.report import Report
+from veilgraph.client import (
+    NoticeWarning,
+    answered,
+    ledger,
+    set_limit,
+)
+from veilgraph.errors import CampaignError, RunError
+from veilgraph.privacy.schema import FeatureSchema
+
+
+def test_a_report_is_drawn_once_and_the_record_is_not_read_again(tmp_path: Path) -> None:
+    first = ask(BINARY.to_json(), tmp_path)
+    assert Report.parse(first, BINARY).node == "u1"
+    assert all(ask(BINARY.to_json(), tmp_path, Untouchable()) == first for _ in range(3))
+
+
+def test_another_campaign_is_another_report(tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path)
+    ask(rewritten(BINARY, nonce="a" * 32), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_200_invitations_for_invented_nodes_draw_one_report(tmp_path: Path) -> None:
+    """The organiser chooses the node: 200 draws of one record would expose it."""
+    first = ask(BINARY.to_json(), tmp_path, node="u0", max_epsilon=1e6)
+    for i in range(1, 200):
+        with pytest.raises(CampaignError, match="one device answers a campaign once"):
+            ask(BINARY.to_json(), tmp_path, Untouchable(), node=f"u{i}", max_epsilon=1e6)
+    (path,) = tmp_path.iterdir()
+    kept = json.loads(path.read_text())
+    assert {key: value for key, value in kept.items() if key not in ("epsilon", "graph", "notices")} == first
+
+
+def test_a_shared_device_counts_every_person_against_the_limit(tmp_path: Path) -> None:
+    """Each report of the campaign costs 2: with a limit of 5, one other person can answer, and no third."""
+    first = ask(BINARY.to_json(), tmp_path)
+    second = ask(BINARY.to_json(), tmp_path, node="u2/../x", shared_device=True)
+    assert second["node"] == "u2/../x"
+    with pytest.raises(CampaignError, match=r"With 4\.0000 for 2 reports before .* above your limit of 5"):
+        ask(BINARY.to_json(), tmp_path, Untouchable(), node="u3", shared_device=True)
+    for report in (first, second):
+        assert ask(BINARY.to_json(), tmp_path, Untouchable(), node=report["node"]) == report
+    assert [(one.node, float(round(one.epsilon, 9))) for one in answered(tmp_path)] == [("u2/../x", 2.0), ("u1", 2.0)]
+
+
+def earlier_version(store: Path, **changes: Any) -> dict[str, Any]:
+    """Draw a report and keep it as earlier versions did: in a file named by campaign and node, without its cost."""
+    report = ask(rewritten(BINARY, **changes), store / "new", node="old")
+    name = f"{report['campaign']}.{hashlib.sha256(b'old').hexdigest()[:32]}.json"
+    (store / name).write_text(json.dumps(report, sort_keys=True, separators=(",", ":")))
+    shutil.rmtree(store / "new")
+    return report
+
+
+def test_a_report_of_an_earlier_version_is_returned_and_never_drawn_again(tmp_path: Path) -> None:
+    report = earlier_version(tmp_path)
+    with pytest.raises(CampaignError, match="one device answers a campaign once"):
+        ask(BINARY.to_json(), tmp_path, Untouchable(), node="u2")
+    assert ask(BINARY.to_json(), tmp_path, Untouchable(), node="old") == report
+    assert [round(one.epsilon, 9) for one in answered(tmp_path)] == [2]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_report_of_an_earlier_version_counts_in_full_until_its_cost_is_known(tmp_path: Path) -> None:
+    """Its cost is not recorded: 9 integer tables can cost 9 * ln(2**53) = 331 at most."""
+    earlier_version(tmp_path)
+    other = rewritten(BINARY, nonce="a" * 32)
+    with pytest.raises(CampaignError, match="cost of 1 is not recorded"):
+        ask(other, tmp_path, Untouchable(), max_epsilon=300)
+    ask(BINARY.to_json(), tmp_path, Untouchable(), node="old")
+    assert ask(other, tmp_path, max_epsilon=4)
+
+
+def test_100_campaigns_that_differ_in_nothing_but_their_nonce_share_one_limit(tmp_path: Path) -> None:
+    made = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=0.5, label="ill")
+    texts = [rewritten(made, nonce=f"{i:032x}") for i in range(100)]
+    for i, text in enumerate(texts):
+        if i < 3:
+            ask(text, tmp_path, max_epsilon=1.5)
+        else:
+            with pytest.raises(CampaignError, match=r"above your limit of 1\.5"):
+                ask(text, tmp_path, Untouchable(), max_epsilon=1.5)
+    assert len(answered(tmp_path)) == 3
+    assert sum(one.epsilon for one in answered(tmp_path)) == pytest.approx(Decimal("1.5"))
+
+
+CHEAP = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=1.0, label="ill", retention=CLOSES)
+
+
+def test_the_persons_limit_is_kept_and_never_exceeded(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="no limit yet"):
+        ask(CHEAP.to_json(), tmp_path, Untouchable(), max_epsilon=None)
+    set_limit(tmp_path, 1.5)
+    ask(CHEAP.to_json(), tmp_path, max_epsilon=None)
+    dear = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=0.6, label="ill").to_json()
+    for most in (None, 5.0, 1.59):
+        with pytest.raises(CampaignError, match=r"With 1\.0000 for 1 reports before .* above your limit of 1\.5"):
+            ask(dear, tmp_path, Untouchable(), max_epsilon=most)
+    set_limit(tmp_path, 1.6)
+    with pytest.raises(CampaignError, match=r"above your limit of 1\.2"):
+        ask(dear, tmp_path, Untouchable(), max_epsilon=1.2)
+    ask(dear, tmp_path, max_epsilon=None)
+    kept = ledger(tmp_path)
+    assert kept.limit == Decimal("1.6")
+    assert float(kept.spent) == pytest.approx(1.6)
+    assert {entry.campaign for entry in kept.entries} == {CHEAP.id, json.loads(dear)["id"]}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"limit": 5}', '{"limit": "0"}', '{"limit": "much"}', "\udcff"])
+def test_a_limit_that_cannot_be_read_answers_nothing(content: str, tmp_path: Path) -> None:
+    set_limit(tmp_path, 5)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(content.encode(errors="surrogateescape"))
+    for refused in (
+        lambda: ask(CHEAP.to_json(), tmp_path, Untouchable(), max_epsilon=2.0),
+        lambda: ledger(tmp_path),
+        lambda: set_limit(tmp_path, 9),
+    ):
+        with pytest.raises(RunError, match="your limit unknown"):
+            refused()
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf"), True, "5"])
+def test_what_is_no_limit_is_refused(limit: Any, tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="give a number above 0"):
+        set_limit(tmp_path, limit)
+
+
+def test_the_notice_that_the_person_saw_is_kept_beside_the_report(tmp_path: Path) -> None:
+    """An older notice, and another one of the same version, are refused; a new one is recorded, and draws nothing."""
+    first = ask(CHEAP.to_json(), tmp_path)
+    later = CHEAP.revise(closes=CLOSES - timedelta(days=1))
+    assert ask(later.to_json(), tmp_path, Untouchable()) == first
+    assert ask(later.to_json(), tmp_path, Untouchable()) == first
+    (entry,) = ledger(tmp_path).entries
+    agreed, seen = entry.notices
+    assert agreed == (1, CHEAP.notice_sha256, "To learn", "2100-01-01T00:00:00Z", "2099-01-01")
+    assert (seen.version, seen.sha256) == (2, later.notice_sha256)
+    with pytest.raises(CampaignError, match="has version 1, and this device has seen version 2"):
+        ask(CHEAP.to_json(), tmp_path, Untouchable())
+    with pytest.raises(CampaignError, match="another notice of version 2"):
+        ask(CHEAP.revise(purpose="Another").to_json(), tmp_path, Untouchable())
+    assert float(ledger(tmp_path).spent) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("retention", [None, CLOSES + timedelta(days=1)])
+def test_a_device_warns_if_reports_are_kept_longer_than_agreed(retention: datetime | None, tmp_path: Path) -> None:
+    first = ask(CHEAP.to_json(), tmp_path)
+    longer = replace(CHEAP.revise(purpose="Another"), retention=retention)
+    with pytest.warns(NoticeWarning, match="you agreed that reports are deleted after 2100-01-01T00:00:00Z"):
+        assert ask(longer.to_json(), tmp_path, Untouchable()) == first
+
+
+def test_a_damaged_record_of_notices_stops_every_draw(tmp_path: Path) -> None:
+    ask(CHEAP.to_json(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    kept = json.loads(path.read_text())
+    damaged: list[Any] = [None, {}, [1], [{"version": 1}], [kept["notices"][0] | {"version": "1"}]]
+    for notices in damaged:
+        path.write_text(json.dumps(kept | {"notices": notices}))
+        with pytest.raises(RunError, match="damaged"):
+            ask(CHEAP.to_json(), tmp_path, Untouchable())
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"campaign":1}', "\udcff", "null"])
+def test_a_store_that_cannot_be_counted_answers_nothing(content: str, tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(RunError, match="damaged"):
+        ask(rewritten(BINARY, nonce="a" * 32), tmp_path, Untouchable())
+    with pytest.raises(RunError, match="damaged"):
+        answered(tmp_path)
+
+
+@pytest.mark.parametrize("cost", ["-1", "NaN", "", "1e-9", 2, [], "٣"])
+def test_a_stored_cost_that_is_not_a_number_is_damaged(cost: Any, tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"epsilon": cost}))
+    with pytest.raises(RunError, match="damaged"):
+        ask(BINARY.to_json(), tmp_path, Untouchable())
+
+
+def _answer_another(arguments: tuple[str, int]) -> bool:
+    store, i = arguments
+    try:
+        ask(rewritten(BINARY, nonce=f"{i:032x}"), Path(store))
+    except CampaignError:
+        return False
+    return True
+
+
+def test_processes_that_answer_different_campaigns_at_once_share_one_limit(tmp_path: Path) -> None:
+    with get_context("fork").Pool(4) as pool:
+        drawn = pool.map(_answer_another, [(str(tmp_path), i) for i in range(40)], chunksize=1)
+    assert sum(drawn) == len(answered(tmp_path)) == 2
+
+
+def test_a_device_that_has_answered_nothing_has_spent_nothing(tmp_path: Path) -> None:
+    assert answered(tmp_path / "none") == ()
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_store_is_the_persons_alone(tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path / "new" / "store")
+    (path,) = (tmp_path / "new" / "store").iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+DAMAGE = ["", "{", "null", '{"campaign":1}', "[" * 50_000]
+
+
+@pytest.mark.parametrize("content", DAMAGE, ids=range(len(DAMAGE)))
+def test_a_damaged_store_never_leads_to_a_second_draw(content: str, tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_text(content)
+    with pytest.raises(RunError, match="Do not delete it"):
+        ask(BINARY.to_json(), tmp_path, Untouchable())
+
+
+@pytest.mark.parametrize("key", ["features", "label", "node", "campaign"])
+def test_a_stored_report_that_does_not_fit_is_damaged(key: str, tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: [7]}))
+    with pytest.raises(RunError, match="damaged"):
+        ask(BINARY.to_json(), tmp_path, Untouchable())
+
+
+NO_SETS = [
+    7,
+    [],
+    [0, 1, 2, 3, 4],
+    [0, 1, 2, 3, 4, 4],
+    [5, 4, 3, 2, 1, 0],
+    [0, 1, 2, 3, 4, 18],
+    [-1, 1, 2, 3, 4, 5],
+    "c",
+]
+
+
+@pytest.mark.parametrize("label", NO_SETS, ids=str)
+def test_a_stored_set_that_does_not_fit_is_damaged(label: Any, tmp_path: Path) -> None:
+    ask(SETS.to_json(), tmp_path, {"country": "c3"})
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"label": label}))
+    with pytest.raises(RunError, match="damaged"):
+        ask(SETS.to_json(), tmp_path, Untouchable())
+
+
+@pytest.mark.parametrize("features", [[0] * 5, [0, 0, 0, 0, None], [0, 0, 0, None], [3, 0, 0, None, None]])
+def test_stored_joint_features_that_do_not_fit_are_damaged(features: Any, tmp_path: Path) -> None:
+    joint = CAMPAIGNS["joint features of mixed domains"]
+    ask(joint.to_json(), tmp_path, next(records(joint, random.Random(0))))
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"features": features}))
+    with pytest.raises(RunError, match="damaged"):
+        ask(joint.to_json(), tmp_path, Untouchable())
+
+
+def test_a_stored_set_without_its_cost_is_damaged(tmp_path: Path) -> None:
+    """Every version that draws sets records their cost."""
+    report = ask(SETS.to_json(), tmp_path, {"country": "c3"})
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(report))
+    with pytest.raises(RunError, match="damaged"):
+        ask(SETS.to_json(), tmp_path, Untouchable())
+
+
+def test_a_report_that_cannot_be_stored_is_not_returned(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file where the folder should be")
+    with pytest.raises(RunError, match="store"):
+        ask(BINARY.to_json(), tmp_path / "store")
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match="No space left"):
+        ask(BINARY.to_json(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_draft_of_a_killed_client_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from tests.support.device import BINARY, ask\n"
+        "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "ask(BINARY.to_json(), Path(sys.argv[1]))"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    (draft,) = tmp_path.iterdir()
+    assert draft.suffix == ".part"
+    ask(BINARY.to_json(), tmp_path)
+    (kept,) = tmp_path.iterdir()
+    assert kept.suffix == ".json"
+
+
+def _answer_in_process(store: str) -> str:
+    return json.dumps(ask(BINARY.to_json(), Path(store)))
+
+
+def test_processes_that_answer_at_once_agree(tmp_path: Path) -> None:
+    with get_context("fork").Pool(4) as pool:
+        reports = pool.map(_answer_in_process, [str(tmp_path)] * 40, chunksize=1)
+    assert len(set(reports)) == 1
+    assert len(list(tmp_path.iterdir())) == 1
