@@ -170,7 +170,7 @@ def test_an_experiment_of_ones_own_is_run_resumed_and_reported(
     assert main(["paper", "report", "study.toml"]) == 0
     assert capsys.readouterr().out == "runs/study/report.html\n"
     table = (folder / "runs" / "study" / "tables" / "study.md").read_text()
-    assert "| mine | Own majority | – | 2 | 2.0 |" in table
+    assert "| mine | Own majority | – | 2 | 2 |" in table
     assert "Control" in table
     page = (folder / "runs" / "study" / "report.html").read_text()
     assert "<h1>Own methods</h1>" in page

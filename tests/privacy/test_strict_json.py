@@ -49,7 +49,9 @@ SENSELESS = [
     b"1" * 4300,
     b'"' + b"[" * 100_000 + b'"',
 ]
+# An unclosed text of escaped quotation marks: a reader that begins again at each of them does not end.
 UNREADABLE = [
+    b'"' + b'\\"' * 500_000,
     b"",
     b"\xef\xbb\xbf{}",
     "{}".encode("utf-16"),

@@ -122,7 +122,7 @@ def sent_length(campaign: Campaign, node: str) -> int:
     ...     contact="privacy@example.org", closes=datetime(2027, 1, 31, tzinfo=UTC), nonce="0" * 32)
     >>> shortest = Report(campaign=campaign.id, node="u1", features=None, label=1).to_json()
     >>> len(shortest), sent_length(campaign, "u1"), sent_length(campaign, "ann@example.org")
-    (112, 383, 383)
+    (117, 387, 387)
     """
     steps = -(-len(canonical_json(node)[1:-1]) // _ID_STEP)
     return len(canonical_json(_longest(campaign))) + steps * _ID_STEP

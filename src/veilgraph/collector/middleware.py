@@ -99,22 +99,24 @@ class TokenBuckets:
         """Count a request of the sender, and return whether it is within the limit."""
         if self._per_second <= 0:
             return True
-        left = self._left(sender)
-        self._keep(sender, left - 1 if left >= 1 else left)
+        left, now = self._left(sender)
+        self._keep(sender, left - 1 if left >= 1 else left, now)
         return left >= 1
 
     def charge(self, sender: str, size: int) -> None:
         """Count a part of a body, of `size` bytes; the sender's next requests wait for what it took too much."""
         if self._per_second > 0:
-            self._keep(sender, self._left(sender) - size / _BYTES_LIKE_A_REQUEST)
+            left, now = self._left(sender)
+            self._keep(sender, left - size / _BYTES_LIKE_A_REQUEST, now)
 
-    def _left(self, sender: str) -> float:
+    def _left(self, sender: str) -> tuple[float, float]:
+        """Return what is left in the bucket of a sender, and the time."""
         now = self._clock()
         left, since = self._buckets.get(sender, (float(self._burst), now))
-        return min(self._burst, left + (now - since) * self._per_second)
+        return min(self._burst, left + (now - since) * self._per_second), now
 
-    def _keep(self, sender: str, left: float) -> None:
-        self._buckets[sender] = (left, self._clock())
+    def _keep(self, sender: str, left: float, now: float) -> None:
+        self._buckets[sender] = (left, now)
         self._buckets.move_to_end(sender)
         # The buckets of quiet senders are full again, or nearly so: forgetting them changes little.
         while len(self._buckets) > self._max_senders:
