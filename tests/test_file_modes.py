@@ -86,7 +86,7 @@ def test_whatever_a_collection_writes_is_for_its_owner_unless_it_is_published(
         store = collect(Campaign.from_json(Path("campaign.json").read_bytes()), names[:30])
         journal = {path.name for path in Path("held").iterdir()}
         collection = f"--campaign campaign.json {STORE}"
-        call(f"campaign withdraw n1 {collection}")
+        call(f"campaign withdraw n1 --yes {collection}")
         call(f"campaign withdrawals {collection} --out elsewhere/withdrawals.csv")
         call(f"campaign missing campaign.json {STORE} --tokens tokens.csv --out missing.csv")
         call(f"campaign progress campaign.json {STORE} --graph edges.csv --out progress.json --device cpu")

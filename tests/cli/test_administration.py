@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 from dataclasses import replace
@@ -40,10 +41,10 @@ def printed(capsys: Capture, *arguments: str, code: int = 0) -> str:
 
 
 def test_an_owner_withdraws_for_a_person(capsys: Capture) -> None:
-    withdraw = ["campaign", "withdraw", "n1", "--campaign", "c.json"]
+    withdraw = ["campaign", "withdraw", "n1", "--yes", "--campaign", "c.json"]
     assert "Node 'n1': what was stored of it is deleted" in printed(capsys, *withdraw)
     again = json.loads(printed(capsys, *withdraw, "--json"))
-    assert again == {"node": "n1", "status": "withdrawn before", "withdrawals": 1}
+    assert again == {"node": "n1", "status": "withdrawn before", "withdrawals": 1, "objections": 0}
     unknown = printed(capsys, "campaign", "withdraw", "n9", "--campaign", "c.json", code=2)
     assert "no report of node 'n9' in this campaign: check its name, and give --objection" in unknown
     store = ReportStore.open("sqlite:///reports.db", create=False)
@@ -57,7 +58,7 @@ def test_an_owner_withdraws_for_a_person(capsys: Capture) -> None:
 
 
 def test_an_owner_records_the_objection_of_someone_who_has_not_answered(capsys: Capture) -> None:
-    objection = ["campaign", "withdraw", "n5", "--objection", "--campaign", "c.json"]
+    objection = ["campaign", "withdraw", "n5", "--objection", "--yes", "--campaign", "c.json"]
     store = ReportStore.open("sqlite:///reports.db")
     assert nodes_to_remind(["n0", "n5"], store, CAMPAIGN) == ["n5"]
     assert "It is not reminded" in printed(capsys, *objection)
@@ -68,6 +69,30 @@ def test_an_owner_records_the_objection_of_someone_who_has_not_answered(capsys: 
     store.close()
     log = printed(capsys, "campaign", "audit-log")
     assert "owner        object" in log
+
+
+def test_withdrawals_and_objections_are_counted_apart(capsys: Capture) -> None:
+    """Nothing of a person who objected was left out of anything, because nothing of them was there."""
+    for node in ("n1", "n5", "n6"):
+        objection = [] if node == "n1" else ["--objection"]
+        printed(capsys, "campaign", "withdraw", node, *objection, "--yes", "--campaign", "c.json")
+    store = ReportStore.administer("sqlite:///reports.db")
+    for _ in range(2):
+        assert (store.withdrawals(CAMPAIGN.id), store.objections(CAMPAIGN.id)) == (1, 2)
+        store.purge(CAMPAIGN, now=0, actor="owner")
+    store.close()
+
+
+def test_an_owner_is_asked_before_what_cannot_be_undone(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    refused = printed(capsys, "campaign", "withdraw", "n1", "--campaign", "c.json", code=2)
+    assert "This cannot be undone. Withdraw?" in refused
+    assert "nothing was withdrawn" in refused
+    store = ReportStore.open("sqlite:///reports.db", create=False)
+    assert store.count(CAMPAIGN.id) == 5
+    store.close()
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert "is deleted" in printed(capsys, "campaign", "withdraw", "n1", "--campaign", "c.json")
 
 
 def test_a_list_of_withdrawals_survives_an_older_backup(capsys: Capture) -> None:
@@ -92,7 +117,12 @@ def test_a_list_of_withdrawals_survives_an_older_backup(capsys: Capture) -> None
         "out": "w.csv",
     }
     again = ["campaign", "withdraw", "--listed", "w.csv", "--campaign", "c.json"]
-    assert json.loads(printed(capsys, *again, "--json")) == {"listed": 2, "withdrawn": 2, "withdrawals": 2}
+    assert json.loads(printed(capsys, *again, "--json")) == {
+        "listed": 2,
+        "withdrawn": 2,
+        "withdrawals": 2,
+        "objections": 0,
+    }
     assert "2 nodes of this campaign in the list; withdrawn again: 0" in printed(capsys, *again)
     store = ReportStore.open("sqlite:///reports.db", create=False)
     assert {report.node for report in store.iterate(CAMPAIGN)} == {"n0", "n3", "n4"}
@@ -144,7 +174,7 @@ def test_acts_at_the_collector_are_in_the_log_and_participants_are_not_named(cap
 
 def test_a_log_that_someone_altered_is_found(capsys: Capture) -> None:
     for node in ("n1", "n2", "n3"):
-        printed(capsys, "campaign", "withdraw", node, "--campaign", "c.json")
+        printed(capsys, "campaign", "withdraw", node, "--yes", "--campaign", "c.json")
     checked = json.loads(printed(capsys, "campaign", "audit-log", "--check", "--json"))
     assert checked["unaltered"] is True
     head = checked["head"]

@@ -332,7 +332,9 @@ def test_people_without_links_are_counted_and_never_left_out_in_silence(folder: 
     assert "4 people, 2 links, people without links: 1." in capsys.readouterr().out
     Path("keys.txt").write_text(new_key())
     message = complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
-    assert "edges.csv is not the campaign's graph: it has 3 people, and the campaign 4; give the same" in message
+    assert (
+        "edges.csv is not the campaign's graph: it has 3 people, and the campaign 4; give everybody's table" in message
+    )
     assert main([*TOKENS, "--graph", "edges.csv", "--nodes", "ids.csv"]) == 0
     assert "4 people, 2 links, people without links: 1." in capsys.readouterr().out
     assert [row["node"] for row in rows("t.csv")] == ["007", "b", "c/d", "alone"]

@@ -59,6 +59,28 @@ def test_without_tokens_the_list_names_nodes_alone(folder: Path) -> None:
 
 def test_the_nodes_come_from_one_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert missing(folder) == 2
-    assert "give one of --tokens, --graph and --nodes" in capsys.readouterr().err
+    assert "the people are missing: give --graph" in capsys.readouterr().err
+    assert missing(folder, "--tokens", str(folder / "tokens.csv"), "--graph", str(folder / "edges.csv")) == 2
+    assert "the people are given twice" in capsys.readouterr().err
     assert missing(folder, "--tokens", str(folder / "edges.csv")) == 2
     assert "has no column 'node'" in capsys.readouterr().err
+
+
+def test_people_without_links_are_not_left_out_of_reminders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another graph than the campaign's is refused, as for tokens."""
+    (folder / "some.csv").write_text("source,target\nn0,n1\nn1,n2\n")
+    assert missing(folder, "--graph", str(folder / "some.csv")) == 2
+    told = capsys.readouterr().err
+    assert "some.csv is not the campaign's graph: it has 3 people, and the campaign 6" in told
+    assert "give everybody's table with --nodes" in told
+    assert not (folder / "m.csv").exists()
+
+
+def test_after_a_purge_nobody_is_reminded(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A purge forgets who withdrew or objected: a list would name them, with their links."""
+    store = ReportStore.administer(f"sqlite:///{folder}/reports.db")
+    store.purge(RING.campaign, now=0, actor="owner")
+    store.close()
+    assert missing(folder, "--tokens", str(folder / "tokens.csv")) == 2
+    assert "the reports of this campaign were deleted, and it accepts none again" in capsys.readouterr().err
+    assert not (folder / "m.csv").exists()

@@ -71,10 +71,10 @@ def test_a_withdrawal_is_asked_for_twice_because_it_is_final(
     refused = complaint(capsys, withdraw)
     assert "This cannot be undone" in refused
     assert "nothing was withdrawn: answer y" in refused
-    assert store.withdrawals(COLLECTION.campaign.id) == 0
+    assert store.objections(COLLECTION.campaign.id) == 0
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(withdraw) == 0
-    assert store.withdrawals(COLLECTION.campaign.id) == 1
+    assert store.objections(COLLECTION.campaign.id) == 1
 
 
 def test_a_report_that_is_stored_is_sent_again_only_where_the_person_says_so(

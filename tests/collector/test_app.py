@@ -316,7 +316,7 @@ def collecting(folder: Path, collection: Collection, **options: object):  # type
 def test_counts_and_metrics_are_for_the_administration(client: httpx.Client) -> None:
     assert put(client, COLLECTION.report("n1")).status_code in (200, 201)
     public = client.get("/v1/status").json()
-    assert public.keys() == {"campaign", "closes", "open"}
+    assert public.keys() == {"campaign", "closes", "open", "purged"}
     assert client.get("/v1/status", headers=COLLECTION.headers("n1")).status_code == 401
     counts = client.get("/v1/status", headers=COLLECTION.admin).json()
     assert counts["nodes"] == 20

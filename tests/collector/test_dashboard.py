@@ -192,7 +192,27 @@ def test_who_has_not_answered_is_listed_for_the_owner_without_those_who_withdrew
     assert listed.text.split() == ['"node"', *(f'"n{i}"' for i in range(31, 40) if i != 35)]
     assert "attachment" in listed.headers["content-disposition"]
     assert "8 of 40 nodes have not answered" in page
-    assert "<dt>Withdrawn</dt><dd>2</dd>" in page
+    assert "<dt>Withdrawn</dt><dd>1</dd>" in page
+    assert "<dt>Objected, without a report</dt><dd>1</dd>" in page
+
+
+def test_after_a_purge_dashboard_and_status_say_so_and_list_nobody(tmp_path: Path) -> None:
+    store = store_of_31_reports(tmp_path)
+    store.withdraw(COLLECTION.campaign.id, "n35", now=1e9)
+    with collecting(COLLECTION, store) as client:
+        before = client.get("/v1/status").json()
+        store.purge(COLLECTION.campaign, now=1e9, actor="owner")
+        after = client.get("/v1/status").json()
+        page = client.get("/dashboard", headers=COLLECTION.admin).text
+        for name in ("missing.csv", "reports.parquet"):
+            refused = client.get(f"/dashboard/{name}", headers=COLLECTION.admin)
+            assert (refused.status_code, refused.json()["error"]) == (410, "purged")
+            assert name not in page
+    assert [(each["open"], each["purged"]) for each in (before, after)] == [(True, False), (False, True)]
+    assert '<span class="tag closed">purged</span>' in page
+    assert "were deleted in the hour from 2001-09-09 01:00 UTC" in page
+    for false in ("not answered", "No report has arrived yet", "Not computed yet", "Estimates", "announced"):
+        assert false not in page
 
 
 def test_joint_features_are_estimated_from_those_who_were_asked_and_downloaded(tmp_path: Path) -> None:

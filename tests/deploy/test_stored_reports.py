@@ -46,7 +46,7 @@ def test_a_purged_campaign_says_so_and_others_stay(url: str) -> None:
     store = ReportStore.open(url)
     store.purge(FIRST.campaign, now=0, actor="owner")
     store.close()
-    with pytest.raises(StoreError, match="were deleted, as it announced"):
+    with pytest.raises(StoreError, match="were deleted, and it accepts none again: nothing can be learned"):
         labels(url, FIRST)
     assert labels(url, SECOND) == [1] * 5
 

@@ -419,7 +419,7 @@ class Campaign:
         """Return the campaign with the next version of its notice. Its id, and with it every report, stays.
 
         What is not given stays as it is. The retention date may only move to an earlier time: people took part because
-        reports are deleted by then.
+        reports are deleted after it.
 
         Args:
             purpose: purpose of the collection.

@@ -128,3 +128,17 @@ def _progress_lines(console: Console, task: str) -> Progress:
 
 def _print_line(console: Console, task: str, message: str) -> None:
     console.print(escape(f"{task}: {message}"), highlight=False, markup=False, soft_wrap=True)
+
+
+def confirm_withdrawal(node: str) -> None:
+    """Raise an error unless the person at the terminal confirms that a node withdraws."""
+    question = (
+        f"Nothing of node {node} is stored in this campaign from then on, in any of its waves, and it is not reminded. "
+        "This cannot be undone. Withdraw?"
+    )
+    try:
+        confirmed = typer.confirm(question, err=True)
+    except typer.Abort:  # the end of the input, too
+        confirmed = False
+    if not confirmed:
+        raise RunError("nothing was withdrawn: answer y to withdraw, or give --yes in a script")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
-from veilgraph.cli._common import echo, needs_extra
-from veilgraph.cli.options import CampaignArgument, JsonOption, StoreOption
+from veilgraph.cli._common import confirm_withdrawal, echo, needs_extra
+from veilgraph.cli.options import CampaignArgument, JsonOption, StoreOption, YesOption
 from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import RunError
 from veilgraph.privacy.plain_text import counted
@@ -67,6 +68,7 @@ def withdraw_node(
         bool,
         typer.Option("--objection", help="Record that NODE objects, who has not answered: no report, no reminder."),
     ] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Delete the reports of a person who asked you to, or record their objection; none of this node is stored again."""
@@ -76,7 +78,17 @@ def withdraw_node(
     if listed is not None:
         emit(_withdraw_again(asked, store, listed), as_json=as_json)
     elif node is not None:
-        emit(_withdraw_one(asked, store, check_node(node), objection=objection), as_json=as_json)
+        name = check_node(node)
+        with closing(_open(store)) as opened:
+            if opened.standing(asked.series, name).value == "missing" and not objection:
+                raise RunError(
+                    f"the store holds no report of node {name!a} in this campaign: check its name, and give "
+                    "--objection if the person has not answered and does not want to"
+                )
+            if not yes:
+                confirm_withdrawal(name)
+            done = _withdraw_one(opened, asked, name)
+        emit(done, as_json=as_json)
 
 
 def _withdraw_again(asked: Campaign, store: str, listed: Path) -> Facts:
@@ -89,14 +101,14 @@ def _withdraw_again(asked: Campaign, store: str, listed: Path) -> Facts:
         again = sorted(nodes - opened.withdrawn_nodes(asked.series))
         for name in again:
             opened.withdraw(asked.series, name, now=time.time(), actor="owner")
-        total = opened.withdrawals(asked.series)
+        total = _Gone.of(opened, asked)
     finally:
         opened.close()
     sentences = [
         f"{counted(len(nodes), 'node')} of this campaign in the list; withdrawn again: {len(again)}.",
-        f"The campaign has {counted(total, 'withdrawal')}.",
+        f"The campaign has {total}.",
     ]
-    return Facts({"listed": len(nodes), "withdrawn": len(again), "withdrawals": total}, sentences)
+    return Facts({"listed": len(nodes), "withdrawn": len(again), **total._asdict()}, sentences)
 
 
 def list_withdrawals(
@@ -129,27 +141,32 @@ def list_withdrawals(
     emit(Facts(document, [sentence]), as_json=as_json)
 
 
-def _withdraw_one(asked: Campaign, store: str, name: str, *, objection: bool) -> Facts:
-    opened = _open(store)
-    try:
-        if opened.standing(asked.series, name).value == "missing" and not objection:
-            raise RunError(
-                f"the store holds no report of node {name!a} in this campaign: check its name, and give --objection if "
-                "the person has not answered and does not want to"
-            )
-        _, is_new = opened.withdraw(asked.series, name, now=time.time(), actor="owner")
-        total = opened.withdrawals(asked.series)
-    finally:
-        opened.close()
+def _withdraw_one(opened: ReportStore, asked: Campaign, name: str) -> Facts:
+    _, is_new = opened.withdraw(asked.series, name, now=time.time(), actor="owner")
+    total = _Gone.of(opened, asked)
     sentences = [
         f"Node {name!a}: what was stored of it is deleted, and nothing is stored again. It is not reminded."
         if is_new
         else f"Node {name!a} withdrew or objected before.",
-        f"The campaign has {counted(total, 'withdrawal')}. Models that were trained before hold what was withdrawn: "
-        "train again.",
+        f"The campaign has {total}. Models that were trained before hold what was withdrawn: train again.",
     ]
     status = "withdrawn" if is_new else "withdrawn before"
-    return Facts({"node": name, "status": status, "withdrawals": total}, sentences)
+    return Facts({"node": name, "status": status, **total._asdict()}, sentences)
+
+
+class _Gone(NamedTuple):
+    """How many people withdrew what they had reported, and how many objected before they reported anything."""
+
+    withdrawals: int
+    objections: int
+
+    @classmethod
+    def of(cls, store: ReportStore, campaign: Campaign) -> _Gone:
+        """Count those of a campaign."""
+        return cls(store.withdrawals(campaign.series), store.objections(campaign.series))
+
+    def __str__(self) -> str:
+        return f"{counted(self.withdrawals, 'withdrawal')} and {counted(self.objections, 'objection')}"
 
 
 def purge(

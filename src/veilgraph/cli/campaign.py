@@ -23,9 +23,10 @@ from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.cli._common import echo, needs_extra
 from veilgraph.cli.options import CampaignArgument, JsonOption, takes_groups
 from veilgraph.cli.output import Facts, emit
+from veilgraph.cli.people import campaign_graph, counts_in_words, counts_of, people_of
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, ReportError, RunError
-from veilgraph.graph import Graph, read_ids
+from veilgraph.graph import Graph
 from veilgraph.graph.shards import read_graph
 from veilgraph.graph.text_tables import write_text_table
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon, state_epsilon
@@ -173,7 +174,7 @@ def new(
         raise CampaignError(f"closes is {notice.closes}, which is in the past: give a later time")
     write_atomically(out, made.to_json() + "\n", public=True)
     _warn_of_missing_texts(made)
-    counts = {"people": made.nodes} if graph is None else _counts(graph)
+    counts = {"people": made.nodes} if graph is None else counts_of(graph)
     emit(Facts(_facts(made) | counts, _made_in_words(made, counts, nodes, out, follows)), as_json=as_json)
 
 
@@ -195,7 +196,7 @@ def _made_in_words(
     epsilon = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(made.guarantee.total_user_level))
     lines = [
         f"Campaign {made.id}",
-        *_in_words(counts, nodes),
+        *counts_in_words(counts, nodes),
         *made.method_in_words,
         *([f"{epsilon} in total."] if made.waves is None else made.guarantee.in_words(theorem_1=False)),
         acceptance_in_words(made.guarantee),
@@ -323,8 +324,8 @@ def check(
     read = Campaign.from_json(text)
     # Check it again with the client, whose code is independent.
     verify(text, max_epsilon=float("inf"), now=_EARLIEST)
-    if graph is not None and read_graph(graph, nodes=nodes).fingerprint != read.graph:
-        raise CampaignError(f"{graph} is not the campaign's graph: nodes or edges differ")
+    if graph is not None:
+        campaign_graph(read, graph, nodes)
     sentences = [
         f"Campaign {read.id} is unaltered, and its tables give what it states.",
         *read.guarantee_in_words[: None if read.waves or read.neighbours else 1],
@@ -361,7 +362,7 @@ def tokens(
     read = _read(campaign)
     if out.exists():
         raise RunError(f"{out} exists: choose another --out")
-    names, counts = _people(read, graph, nodes)
+    names, counts = people_of(read, graph, nodes)
     for name in names:
         check_node(name)
     if make_key:
@@ -377,7 +378,7 @@ def tokens(
     write_atomically(out, _table([(name, token_for(key, read.series, name)) for name in names], url))
     sentences = [
         f"{counted(len(names), 'token')} written to {out}. Keep it and {keys_file} secret.",
-        *_in_words(counts, nodes),
+        *counts_in_words(counts, nodes),
     ]
     emit(Facts({"campaign": read.id, "tokens": len(names), "out": str(out)} | counts, sentences), as_json=as_json)
 
@@ -431,41 +432,6 @@ def summary(
         else f"Written to {out}. Complete what stands in square brackets, and have it reviewed."
     )
     emit(Facts({"campaign": read.id, "template": chosen, "out": str(out)}, [sentence]), as_json=as_json)
-
-
-def _people(campaign: Campaign, graph: Path | None, nodes: Path | None) -> tuple[list[str], dict[str, int]]:
-    """Return the names of the people who get tokens, and their counts; refuse another graph than the campaign's."""
-    if graph is None:
-        if nodes is None:
-            raise RunError("the people are missing: give --graph, with --nodes as for 'campaign new', or --nodes alone")
-        names = read_ids(nodes)
-        return names, {"people": len(names)}
-    public = read_graph(graph, nodes=nodes)
-    if public.fingerprint != campaign.graph:
-        raise CampaignError(
-            f"{graph} is not the campaign's graph: it has {counted(public.num_nodes, 'person', 'people')}, and the "
-            f"campaign {campaign.nodes:,}; give the same --graph and --nodes as to 'campaign new', or for people who "
-            "joined later --nodes alone"
-        )
-    return list(public.names), _counts(public)
-
-
-def _counts(graph: Graph) -> dict[str, int]:
-    alone = int((graph.degrees == 0).sum())
-    return {"people": graph.num_nodes, "links": graph.num_edges, "people_without_links": alone}
-
-
-def _in_words(counts: Mapping[str, int], nodes: Path | None) -> list[str]:
-    """Say how many people and links there are, and how people without links come in if they are left out."""
-    if "links" not in counts:
-        return []
-    people, links, alone = counts["people"], counts["links"], counts["people_without_links"]
-    said = f"{counted(people, 'person', 'people')}, {counted(links, 'link')}, people without links: {alone:,}."
-    if nodes is None and links and not alone:
-        said += (
-            " A table of links cannot name people without links: give everybody's table with --nodes to include them."
-        )
-    return [said]
 
 
 def _table(rows: list[tuple[str, str]], url: str | None) -> str:

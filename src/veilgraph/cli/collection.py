@@ -22,8 +22,9 @@ from veilgraph.cli.options import (
     takes_groups,
 )
 from veilgraph.cli.output import Facts, emit
+from veilgraph.cli.people import people_of
 from veilgraph.errors import RunError
-from veilgraph.graph import Graph, read_ids
+from veilgraph.graph import Graph
 from veilgraph.graph.text_tables import from_cell, read_text_table, write_text_table
 from veilgraph.privacy.plain_text import counted
 
@@ -86,11 +87,10 @@ def missing(
     tokens: Annotated[
         Path | None, typer.Option(help="Table that 'campaign tokens' wrote: keeps tokens and links. Secret.")
     ] = None,
-    graph: Annotated[
-        Path | None, typer.Option(help="Without --tokens: edge table of the nodes that may report.")
-    ] = None,
+    graph: Annotated[Path | None, typer.Option(help="Without --tokens: edge table of the campaign's graph.")] = None,
     nodes: Annotated[
-        Path | None, typer.Option(help="Without --tokens: node table with a column 'id' of the nodes that may report.")
+        Path | None,
+        typer.Option(help="Without --tokens: node table with a column 'id', as for 'campaign tokens'."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -99,16 +99,16 @@ def missing(
         from veilgraph.collector.reminders import nodes_asked, nodes_to_remind, to_csv
         from veilgraph.collector.store import ReportStore
 
-    if sum(each is not None for each in (tokens, graph, nodes)) != 1:
-        raise RunError("the nodes are missing: give one of --tokens, --graph and --nodes")
+    if tokens is not None and (graph is not None or nodes is not None):
+        raise RunError("the people are given twice: give --tokens, or --graph and --nodes")
     if out.exists():
         raise RunError(f"{out} exists: choose another --out")
     read = Campaign.from_json(campaign.read_bytes())
-    held = None if tokens is None else read_text_table(tokens)
-    if held is not None:
-        names = [from_cell(node) for node in held.column("node", "give the table that 'campaign tokens' wrote")]
+    if tokens is None:
+        held, (names, _) = None, people_of(read, graph, nodes)
     else:
-        names = list(Graph.from_files(graph).names) if graph is not None else read_ids(nodes) if nodes else []
+        held = read_text_table(tokens)
+        names = [from_cell(node) for node in held.column("node", "give the table that 'campaign tokens' wrote")]
     opened = ReportStore.open(store, create=False)
     try:
         silent = nodes_to_remind(names, opened, read)

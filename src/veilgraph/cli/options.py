@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: for scripts.")]
 StoreOption = Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")]
 CampaignArgument = Annotated[Path, typer.Argument(help="A campaign, .json.", metavar="CAMPAIGN")]
 EdgelessNodesOption = Annotated[

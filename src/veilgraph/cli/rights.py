@@ -9,7 +9,8 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.receipt import Receipt, read_receipt
-from veilgraph.cli.options import AttemptsOption, CollectorOption, JsonOption
+from veilgraph.cli._common import confirm_withdrawal
+from veilgraph.cli.options import AttemptsOption, CollectorOption, JsonOption, YesOption
 from veilgraph.cli.output import Facts, emit
 from veilgraph.client import check_receipt
 from veilgraph.client import withdraw as send_withdrawal
@@ -21,14 +22,10 @@ receipt_app = typer.Typer(help="Check receipts of reports and withdrawals.")
 _STANDINGS = {
     "stored": "The collector signed it, and the report is stored now.",
     "withdrawn": "The collector signed it. The report was withdrawn: it is deleted, and none is stored again.",
-    "purged": "The collector signed it. All reports of the campaign were deleted, as it announced.",
+    "purged": "The collector signed it. All reports of the campaign were deleted.",
     "missing": "The collector signed it, and the report is not stored now: send the same report again.",
     "another": "The collector signed it, and another report of this node is stored now: ask the campaign's contact.",
 }
-_FINAL = (
-    "Nothing of node {node} is stored in this campaign from then on, in any of its waves, and it is not reminded. This "
-    "cannot be undone. Withdraw?"
-)
 _WITHDRAWAL_UNDONE = (
     "The collector signed it, and does not remember the withdrawal: an older copy of its store was restored. "
     "Withdraw again."
@@ -41,14 +38,14 @@ def withdraw(
     token: Annotated[str, typer.Option(help="The node's token.", envvar="VEILGRAPH_TOKEN")],
     receipt: Annotated[Path | None, typer.Option(help="File to write the collector's receipt to.")] = None,
     attempts: AttemptsOption = 8,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: for scripts.")] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Withdraw your report, or object before there is one: the collector stores none of this node again."""
     if receipt is not None and receipt.exists():
         raise RunError(f"{receipt} exists: choose another --receipt")
     if not yes:
-        _ask(node)
+        confirm_withdrawal(node)
     confirmed = send_withdrawal(url, node, token, attempts=attempts)
     if receipt is not None:
         write_atomically(receipt, canonical_json(confirmed.document) + "\n")
@@ -61,16 +58,6 @@ def withdraw(
         f"Receipt: {confirmed.signature}" if receipt is None else f"The receipt is in {receipt}.",
     ]
     emit(Facts({"node": node, "status": status, "receipt": confirmed.document}, sentences), as_json=as_json)
-
-
-def _ask(node: str) -> None:
-    """Raise an error unless the person at the terminal confirms."""
-    try:
-        confirmed = typer.confirm(_FINAL.format(node=node), err=True)
-    except typer.Abort:  # the end of the input, too
-        confirmed = False
-    if not confirmed:
-        raise RunError("nothing was withdrawn: answer y to withdraw, or give --yes in a script")
 
 
 @receipt_app.command()

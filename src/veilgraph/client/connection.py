@@ -94,7 +94,7 @@ REASONS = {
     "stored": "the collector holds a report of this node already: only if it is this very one, from this store, may it "
     "be sent again (again=True, --again)",
     "withdrawn": "the report of this node was withdrawn: it is deleted, and none is accepted again",
-    "purged": "the campaign's reports were deleted, as it announced: no report is accepted any more",
+    "purged": "the campaign's reports were deleted: no report is accepted any more",
     "wrong_receipt": "the collector did not sign this receipt: it is altered, or another collector's",
 }
 

@@ -156,7 +156,7 @@ def make_app(
     )
     add_boundaries(app, shared, metrics, files=participant_page())
     add_participant_rights(app, validator=validator, shared=shared, limits=limits)
-    _add_administration(app, validator, store, credentials, metrics)
+    _add_administration(app, validator, shared, credentials, metrics)
     if published:
         add_published(app, published)
     add_dashboard(
@@ -231,35 +231,44 @@ def _add_campaign(app: FastAPI, validator: ReportValidator, shared: SharedParts)
     @app.get("/v1/campaign", summary="The campaign document that participants answer", responses=openapi.CAMPAIGN)
     async def get_campaign(request: Request) -> Response:
         campaign = validator.campaign
-        # Nobody answers in vain. During an outage nobody knows, and the page is still served.
-        if shared.database.is_up:
-            try:
-                if await asyncio.to_thread(shared.store.purged, campaign.series) is not None:
-                    raise Refusal(RefusalReason.PURGED)
-            except StoreError:
-                shared.database.suspect()
+        if await _is_purged(shared, campaign):  # nobody answers in vain
+            raise Refusal(RefusalReason.PURGED)
         headers = {"ETag": f'"{campaign.id}.{campaign.notice_version}"', "Cache-Control": "no-cache"}
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
         return Response(campaign.to_json(), media_type="application/json", headers=headers)
 
 
+async def _is_purged(shared: SharedParts, campaign: Campaign) -> bool:
+    """Return whether the campaign's reports were deleted for good. During an outage nobody knows, and it is open."""
+    if shared.database.is_up:
+        try:
+            return await asyncio.to_thread(shared.store.purged, campaign.series) is not None
+        except StoreError:
+            shared.database.suspect()
+    return False
+
+
 def _add_administration(
     app: FastAPI,
     validator: ReportValidator,
-    store: ReportStore,
+    shared: SharedParts,
     credentials: Credentials,
     metrics: Metrics,
 ) -> None:
+    store = shared.store
+
     @app.get(
         "/v1/status", summary="Whether the campaign is open; counts for the administration", responses=openapi.STATUS
     )
     async def status(request: Request) -> openapi.StatusBody:
         campaign = validator.campaign
+        is_purged = await _is_purged(shared, campaign)
         body: openapi.StatusBody = {
             "campaign": campaign.id,
             "closes": campaign.notice["closes"],
-            "open": validator.is_open,
+            "open": validator.is_open and not is_purged,
+            "purged": is_purged,
         }
         if not bearer_token(request):
             return body

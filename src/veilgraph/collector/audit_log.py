@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, insert, select, text
+from sqlalchemy import Connection, Select, func, insert, select, text
 
 from veilgraph.collector import database
 from veilgraph.errors import StoreError
@@ -115,6 +115,13 @@ def read(connection: Connection, campaign: str) -> list[Entry]:
     """Read the entries of a campaign in their order."""
     rows = connection.execute(_entries(campaign).order_by(database.audit_log.c.sequence)).mappings()
     return [Entry(**row) for row in rows]
+
+
+def count(connection: Connection, campaign: str, action: str) -> int:
+    """Return how often an act happened in a campaign."""
+    table = database.audit_log
+    query = select(func.count()).where(table.c.campaign == campaign, table.c.action == action)
+    return int(connection.execute(query).scalar_one())
 
 
 def read_all(connection: Connection) -> dict[str, list[Entry]]:

@@ -173,6 +173,10 @@ def add_dashboard(
     names = (*graph.names, *joined)
     asked = cache(lambda: _Asked.of(campaign, names, graph))
 
+    async def check_kept() -> None:
+        if await asyncio.to_thread(store.purged, campaign.series) is not None:
+            raise Refusal(RefusalReason.PURGED)
+
     @app.get("/dashboard", include_in_schema=False)
     async def show(request: Request) -> Response:
         try:
@@ -216,6 +220,7 @@ def add_dashboard(
     @app.get("/dashboard/reports.parquet", include_in_schema=False)
     async def export(request: Request) -> Response:
         await require_role(request, credentials, store)
+        await check_kept()
         path = Path(tempfile.mkdtemp(prefix="veilgraph-export-")) / "reports.parquet"
         try:
             written = await asyncio.to_thread(write_parquet, revised(), store.iterate(campaign), path)
@@ -231,6 +236,7 @@ def add_dashboard(
     @app.get("/dashboard/missing.csv", include_in_schema=False)
     async def missing(request: Request) -> Response:
         await require_role(request, credentials, store)
+        await check_kept()
         silent = await asyncio.to_thread(nodes_to_remind, names, store, revised())
         listed = {"campaign": campaign.series, "nodes": len(silent)}
         await asyncio.to_thread(store.record, "list missing", listed, now=time.time(), actor="owner")
@@ -273,19 +279,23 @@ def _page_values(
     """Return the values of dashboard.html."""
     in_turns = campaign.neighbours is not None and campaign.neighbours.turns is not None
     refused = store.refusals(campaign.series)
+    has_time = campaign.is_open(datetime.now(tz=UTC))
     hours = store.by_hour(campaign.series, wave=campaign.stored_wave)
-    statistics, label = cache.get(), campaign.label_mechanism
+    statistics, label, purged = cache.get(), campaign.label_mechanism, store.purged(campaign.series)
     return {
         "campaign": campaign,
-        "is_open": campaign.is_open(datetime.now(tz=UTC)),
+        "is_open": purged is None and has_time,
+        "has_time": has_time,
+        "purged": None if purged is None else datetime.fromtimestamp(purged, tz=UTC),
         "guarantee": campaign.guarantee_in_words,
         "series": waves_of_series(campaign, store, asked().people),
         "asked": len(asked().nodes),
-        "missing": len(nodes_to_remind(asked().nodes, store, campaign)),
+        "missing": len(nodes_to_remind(asked().nodes, store, campaign)) if purged is None else 0,
         "in_turns": in_turns,
         "share": _share(statistics.reports, asked().people[-1]),
         "reports": sum(count for _, count in hours),
         "withdrawn": store.withdrawals(campaign.series),
+        "objected": store.objections(campaign.series),
         "chart": arrivals_chart(hours),
         "statistics": statistics,
         "level": LEVEL,

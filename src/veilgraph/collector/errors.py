@@ -33,7 +33,7 @@ class RefusalReason(Enum):
     NOT_FOUND = "http_404", 404, "there is no such address"
     NOT_JSON = "not_json", 422, "the request is not JSON"
     NOT_VALID = "not_valid", 422, "the report does not fit the campaign"
-    PURGED = "purged", 410, "the campaign's reports were deleted, as it announced: it accepts no more reports"
+    PURGED = "purged", 410, "the campaign's reports were deleted: it accepts no more reports"
     STORE_FULL = "store_full", 507, "the store is full"
     STORE_UNAVAILABLE = "store_unavailable", 503, "the database does not answer"
     TOO_BUSY = "too_busy", 503, "too much is being received at once: wait and send again"

@@ -33,6 +33,7 @@ class StatusBody(TypedDict):
     campaign: str
     closes: str
     open: bool
+    purged: bool
     nodes: NotRequired[int]
     reports: NotRequired[int]
     refused: NotRequired[dict[str, int]]

@@ -23,13 +23,15 @@ def nodes_asked(names: Iterable[str], campaign: Campaign) -> list[str]:
 def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign) -> list[str]:
     """Return the nodes that neither reported nor withdrew nor objected, in their order; in a series, for the open wave.
 
-    In turns, nobody is reminded of the wave of others.
+    In turns, nobody is reminded of the wave of others. After a purge nobody is reminded, and an error says so: who had
+    withdrawn or objected is not known any more.
 
     Args:
         names: names of all nodes that may report.
         store: store of the reports.
         campaign: the campaign.
     """
+    store.check_kept(campaign.series)
     settled = store.settled_nodes(campaign.series, wave=campaign.asked_wave)
     return [name for name in nodes_asked(names, campaign) if name not in settled]
 

@@ -376,13 +376,26 @@ class ReportStore:
         return Withdrawal(hour=hour if since is None else since, is_new=is_new)
 
     def withdrawals(self, campaign_id: str) -> int:
-        """Return the number of nodes that withdrew or objected; it never becomes smaller."""
+        """Return the number of nodes whose reports were deleted when they withdrew; it never becomes smaller."""
         if not self._has_waves:
             return 0
         standing = select(func.count()).select_from(withdrawals).where(withdrawals.c.campaign == campaign_id)
         forgotten = select(campaigns.c.withdrawals).where(campaigns.c.id == campaign_id)
         with translate_errors(), self._engine.connect() as connection:
-            return int(connection.execute(standing).scalar_one()) + int(connection.execute(forgotten).scalar() or 0)
+            all_of_them = int(connection.execute(standing).scalar_one())
+            return (
+                all_of_them
+                + int(connection.execute(forgotten).scalar() or 0)
+                - self._objections(connection, campaign_id)
+            )
+
+    def objections(self, campaign_id: str) -> int:
+        """Return the number of nodes that objected before any report was stored; it never becomes smaller."""
+        with translate_errors(), self._engine.connect() as connection:
+            return self._objections(connection, campaign_id)
+
+    def _objections(self, connection: Connection, campaign_id: str) -> int:
+        return audit_log.count(connection, campaign_id, "object") if self._is_current else 0
 
     def withdrawn_nodes(self, campaign_id: str) -> set[str]:
         """Return the names of the nodes that withdrew or objected; none after a purge, which forgets them."""
@@ -436,6 +449,14 @@ class ReportStore:
             return None
         with translate_errors(), self._engine.connect() as connection:
             return _purged(connection, campaign_id)
+
+    def check_kept(self, campaign_id: str) -> None:
+        """Raise an error if the campaign's reports were deleted for good."""
+        if self.purged(campaign_id) is not None:
+            raise StoreError(
+                "the reports of this campaign were deleted, and it accepts none again: nothing can be learned from it, "
+                "and nobody is asked to answer"
+            )
 
     # --- Campaigns and the audit log ---------------------------------------------------------------------------------
 

@@ -30,10 +30,7 @@ def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) 
     """
     with _opened(store) as opened:
         total = opened.count(campaign.series)
-        if opened.purged(campaign.series) is not None:
-            raise StoreError(
-                "the reports of this campaign were deleted, as it announced: nothing can be learned from it"
-            )
+        opened.check_kept(campaign.series)
         if total == 0:
             raise StoreError(
                 f"the store holds no report of the campaign {campaign.id}: give its store and its campaign"
@@ -61,7 +58,7 @@ def _documents(opened: ReportStore, campaign: Campaign) -> tuple[Campaign, ...]:
 
 
 def count_withdrawals(store: str, campaign: Campaign) -> int:
-    """Return how many people have withdrawn from a campaign; the number never becomes smaller."""
+    """Return how many people took back what they had reported; the number never becomes smaller."""
     with _opened(store) as opened:
         return opened.withdrawals(campaign.series)
 
