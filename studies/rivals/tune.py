@@ -14,8 +14,8 @@ import tomli_w
 from studies.methods import register
 from veilgraph.datasets.registry import short_name
 from veilgraph.experiments.cells import DatasetLoader
-from veilgraph.experiments.grid import BEST_LABELS
-from veilgraph.experiments.tune import tune
+from veilgraph.experiments.grid import BEST_LABELS, make_cell
+from veilgraph.experiments.tune import FIRST_SEED, Search, tune
 
 _STEPS = (2, 4, 8, 16, 32, 64)
 _TRAINING: dict[str, tuple[Any, ...]] = {
@@ -51,21 +51,28 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()
     register()
+    search = Search(
+        space=SPACES[options.method],
+        trials=options.trials,
+        seeds=options.seeds,
+        epochs=options.epochs,
+        device=options.device,
+    )
     found = {
         f"{epsilon_y:g}": tune(
-            options.dataset,
-            method=options.method,
-            space=SPACES[options.method],
-            label_mechanism=BEST_LABELS,  # as in the grid of the rivals
-            epsilon_x=options.epsilon_x,
-            epsilon_y=epsilon_y,
-            sampled=options.sampled,
-            trials=options.trials,
-            seeds=options.seeds,
-            epochs=options.epochs,
+            make_cell(
+                dataset=options.dataset,
+                method=options.method,
+                label_mechanism=BEST_LABELS,  # as in the grid of the rivals
+                epsilon_x=options.epsilon_x,
+                epsilon_y=epsilon_y,
+                sampled=options.sampled,
+                seed=FIRST_SEED,
+                parameters={},
+            ),
+            search,
             journal=options.out / f"{short_name(options.dataset)}.journal",
             data=DatasetLoader(options.data_dir),
-            device=options.device,
         )
         for epsilon_y in options.epsilon_y
     }

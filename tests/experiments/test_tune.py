@@ -17,9 +17,11 @@ from tests.support.miniatures import SMALL, miniature
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError, RunError
 from veilgraph.experiments.cells import DatasetLoader
+from veilgraph.experiments.grid import make_cell
 from veilgraph.experiments.tune import (
     FIRST_SEED,
     SEARCH_SPACE,
+    Search,
     SearchResult,
     Trial,
     choose,
@@ -36,8 +38,11 @@ NODES = 260
 def search(journal: Path, **changed: Any) -> SearchResult:
     """Three trials of two epochs on two draws, with changes."""
     arguments: dict[str, Any] = {"epsilon_x": 1.0, "epsilon_y": 2.0, "trials": 3, "seeds": 2, "epochs": 2}
-    arguments["data"] = SMALL
-    return tune("cora", journal=journal, device="cpu", **(arguments | changed))
+    arguments |= {"data": SMALL} | changed
+    options = {name: arguments.pop(name) for name in ("trials", "seeds", "epochs", "space") if name in arguments}
+    others = {name: arguments.pop(name) for name in ("data", "progress") if name in arguments}
+    common: dict[str, Any] = {"dataset": "cora", "method": "rgnn", "sampled": 10, "seed": FIRST_SEED, "parameters": {}}
+    return tune(make_cell(**(common | arguments)), Search(**options, device="cpu"), journal=journal, **others)
 
 
 def trials_of(journal: Path) -> list[tuple[dict[str, Any], float | None]]:

@@ -232,6 +232,8 @@ def tune(
     """Search hyper-parameters of RGNN; the score is the likelihood of randomized validation labels."""
     with needs_extra("lab"):
         from veilgraph.experiments.cells import DatasetLoader
+        from veilgraph.experiments.grid import make_cell
+        from veilgraph.experiments.tune import FIRST_SEED, Search
         from veilgraph.experiments.tune import tune as search_parameters
     from veilgraph.datasets.registry import short_name
 
@@ -239,15 +241,20 @@ def tune(
     for dataset in datasets:
         for label_budget in budget.epsilon_y or [3.0, 2.0, 1.0, 0.5]:
             with show_progress(f"tune {dataset}, epsilon_y {label_budget:g}") as progress:
-                result = search_parameters(
-                    dataset,
+                cell = make_cell(
+                    dataset=dataset,
+                    method="rgnn",
                     epsilon_x=budget.epsilon_x,
                     epsilon_y=label_budget,
                     sampled=budget.sampled,
-                    **asdict(search),
+                    seed=FIRST_SEED,
+                    parameters={},
+                )
+                result = search_parameters(
+                    cell,
+                    Search(**asdict(search), device=device),
                     journal=out / f"{short_name(dataset)}.journal",
                     data=DatasetLoader(data_dir),
-                    device=device,
                     progress=progress,
                 )
             found.setdefault(dataset, {})[f"{label_budget:g}"] = result

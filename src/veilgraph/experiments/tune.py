@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from veilgraph.datasets.catalogue import known_datasets
 from veilgraph.datasets.registry import short_name
 from veilgraph.errors import MissingExtraError, RunError
 from veilgraph.experiments.cells import DatasetLoader, DataSource, draw_reports
-from veilgraph.experiments.grid import GRR_LABELS, Cell, make_cell
+from veilgraph.experiments.grid import GRR_LABELS, Cell
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.engine.gnn_method import GNNMethod
@@ -79,25 +79,36 @@ class SearchResult:
     needed: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How much is searched, where, and by what.
+
+    Args:
+        space: values to try by the name of the parameter; those of RGNN unless others are given.
+        trials: number of settings to try.
+        seeds: number of draws of split and reports that each setting is averaged over.
+        epochs: number of epochs of each fit.
+        device: "auto", "cpu" or "cuda".
+        memory: limit for all fits that run at the same time, in bytes.
+    """
+
+    space: Mapping[str, tuple[Any, ...]] = field(default_factory=lambda: SEARCH_SPACE)
+    trials: int
+    seeds: int = 10
+    epochs: int = 100
+    device: str = "auto"
+    memory: int = DEFAULT_MEMORY
+
+    def __post_init__(self) -> None:
+        for name, count, least in (("trials", self.trials, 1), ("seeds", self.seeds, 2)):
+            if count < least:
+                raise RunError(f"{name} is {count}: use at least {least}")
+
+
 def tune(
-    dataset: str,
-    *,
-    method: str = "rgnn",
-    space: Mapping[str, tuple[Any, ...]] = SEARCH_SPACE,
-    label_mechanism: str = GRR_LABELS,
-    epsilon_x: float,
-    epsilon_y: float,
-    sampled: int = 10,
-    trials: int,
-    seeds: int = 10,
-    epochs: int = 100,
-    journal: Path,
-    data: DataSource | None = None,
-    device: str = "auto",
-    memory: int = DEFAULT_MEMORY,
-    progress: Progress = no_progress,
+    cell: Cell, search: Search, *, journal: Path, data: DataSource | None = None, progress: Progress = no_progress
 ) -> SearchResult:
-    r"""Find the parameters of a method that explain held-out randomized labels best, on average over `seeds` draws.
+    r"""Find the parameters of a method that explain held-out randomized labels best, on average over draws.
 
     The validation labels are held out of the propagation too. Otherwise they would shape the targets of their
     neighbours, and the search would prefer settings that memorise them.
@@ -110,44 +121,23 @@ def tune(
     budget, number of seeds or number of epochs has other scores, and a separate study in the journal.
 
     Args:
-        dataset: name of the data set.
-        method: a method that trains a GNN.
-        space: values to try by the name of the parameter; those of RGNN unless others are given.
-        label_mechanism: GRR_LABELS or BEST_LABELS.
-        epsilon_x: budget of each sampled feature; ignored for a method that uses none.
-        epsilon_y: budget of the label.
-        sampled: number of features that each person samples.
-        trials: number of settings to try.
-        seeds: number of draws of split and reports that each setting is averaged over.
-        epochs: number of epochs of each fit.
+        cell: data set, method that trains a GNN, and budget; its seed and its parameters are replaced.
+        search: how much is searched, where, and by what.
         journal: file of the trials.
         data: returns the data of a cell; default: data sets of the catalogue by name.
-        device: "auto", "cpu" or "cuda".
-        memory: limit for all fits that run at the same time, in bytes.
         progress: called with the best score, the number of finished trials, and the number of all trials.
     """
-    for name, count, least in (("trials", trials, 1), ("seeds", seeds, 2)):
-        if count < least:
-            raise RunError(f"{name} is {count}: use at least {least}")
-    first = make_cell(
-        dataset=dataset,
-        method=method,
-        epsilon_x=epsilon_x,
-        epsilon_y=epsilon_y,
-        sampled=sampled,
-        seed=FIRST_SEED,
-        label_mechanism=label_mechanism,
-        parameters={},
-    )
+    first = replace(cell, seed=FIRST_SEED, parameters={})
+    method, trials = first.method, search.trials
     private = (DatasetLoader() if data is None else data)(first)
-    reports = [draw_reports(replace(first, seed=FIRST_SEED + seed), private) for seed in range(seeds)]
-    distributions = _distributions(space, private.graph.num_nodes)
-    study = _study(_study_name(first, private, seeds, epochs), journal)
+    reports = [draw_reports(replace(first, seed=FIRST_SEED + seed), private) for seed in range(search.seeds)]
+    distributions = _distributions(search.space, private.graph.num_nodes)
+    study = _study(_study_name(first, private, search.seeds, search.epochs), journal)
     while (done := len(study.trials)) < trials:
         progress(f"best {study.best_value:.4f}" if done else "first round", done, trials)
         until = min(trials, _ROUND * (done // _ROUND + 1))
         settings = [_proposal(method, number, study.trials, distributions) for number in range(done, until)]
-        for setting, scores in zip(settings, _scores(first, settings, reports, epochs, device, memory), strict=True):
+        for setting, scores in zip(settings, _scores(first, settings, reports, search), strict=True):
             study.add_trial(_finished_trial(setting, distributions, scores))
     progress("done", trials, trials)
     return choose([_trial_of(trial) for trial in study.trials[:trials]])
@@ -168,12 +158,10 @@ def _scores(
     cell: Cell,
     settings: Sequence[Mapping[str, Any]],
     reports: Sequence[tuple[PerturbedGraph, Split]],
-    epochs: int,
-    device: str,
-    memory: int,
+    search: Search,
 ) -> list[list[float]]:
     """Fit all settings on all draws together; return the best validation score of each, [settings, draws]."""
-    common = {"epochs": epochs, "device": device, "hold_out_validation": True}
+    common = {"epochs": search.epochs, "device": search.device, "hold_out_validation": True}
     tasks = [
         [
             FitTask(method=_gnn(cell.method, setting | common | {"seed": seed}), perturbed=perturbed, split=split)
@@ -182,7 +170,7 @@ def _scores(
         for setting in map(dict, settings)
     ]
     together = [task for draws in tasks for task in draws]
-    for _ in type(together[0].method).fit_together(together, memory=memory):
+    for _ in type(together[0].method).fit_together(together, memory=search.memory):
         pass
     return [[max(task.method.curve_.validation_score) for task in draws] for draws in tasks]
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
@@ -65,13 +68,7 @@ def lanczos_eigenvectors(
     diagonal, beside = np.zeros(steps), np.zeros(steps - 1)
     numbers = communicator.counted_nodes
     numbers = torch.arange(len(degrees)) if numbers is None else numbers.cpu()
-
-    def random(stream: int) -> Tensor:
-        """Return a unit vector of random numbers that depend on the node alone, [nodes]."""
-        words = counter_words(numbers.numpy(), seed=0, stream=_STREAM + stream) / 2.0**63 - 1
-        vector = torch.from_numpy(words).to(scale) / math.sqrt(nodes)
-        return vector / basis.norm(vector)
-
+    random = partial(_random_direction, basis, numbers.numpy(), scale, nodes)
     basis.append(random(0))
     for step in tracked(range(steps), "eigenvectors, steps"):
         direction = basis.last(0)
@@ -93,12 +90,25 @@ def lanczos_eigenvectors(
         else:
             beside[step] = length
         basis.append(image / length)
-    values, rotation = eigh_tridiagonal(diagonal, beside)
-    chosen = rotation[:, np.argsort(-np.abs(values), kind="stable")[:count]]
-    chosen *= np.where(chosen[0] < 0, -1.0, 1.0)
+    chosen = _leading_rotation(diagonal, beside, count)
     # All processes take the first one's numbers: those of another kind of machine may differ in the last bit.
     shared = torch.from_numpy(chosen).to(scale) * (1.0 if communicator.is_first else 0.0)
     return basis.rotated(communicator.all_reduce_sum(shared))
+
+
+def _random_direction(basis: _Basis, numbers: NDArray[np.int64], like: Tensor, nodes: int, stream: int) -> Tensor:
+    """Return a unit vector of random numbers that depend on the node alone, [nodes]."""
+    words = counter_words(numbers, seed=0, stream=_STREAM + stream) / 2.0**63 - 1
+    vector = torch.from_numpy(words).to(like) / math.sqrt(nodes)
+    return vector / basis.norm(vector)
+
+
+def _leading_rotation(diagonal: NDArray[np.float64], beside: NDArray[np.float64], count: int) -> NDArray[Any]:
+    """Return eigenvectors of a tridiagonal matrix with the largest magnitudes, [steps, count], of one sign each."""
+    values, rotation = eigh_tridiagonal(diagonal, beside)
+    chosen = rotation[:, np.argsort(-np.abs(values), kind="stable")[:count]]
+    chosen *= np.where(chosen[0] < 0, -1.0, 1.0)
+    return chosen
 
 
 class _Basis:

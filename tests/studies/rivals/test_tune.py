@@ -9,8 +9,8 @@ from studies.methods import RIVALS
 from studies.rivals.tune import SPACES
 
 from tests.support.miniatures import SMALL
-from veilgraph.experiments.grid import BEST_LABELS
-from veilgraph.experiments.tune import tune
+from veilgraph.experiments.grid import BEST_LABELS, make_cell
+from veilgraph.experiments.tune import FIRST_SEED, Search, tune
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -23,20 +23,18 @@ def test_every_parameter_that_is_searched_reaches_the_tables(method: str) -> Non
 @pytest.mark.parametrize("method", SPACES)
 def test_the_search_begins_with_the_defaults_and_stays_in_its_space(tmp_path: Path, method: str) -> None:
     def search(trials: int) -> dict[str, object]:
-        found = tune(
-            "cora",
+        cell = make_cell(
+            dataset="cora",
             method=method,
-            space=SPACES[method],
             label_mechanism=BEST_LABELS,
             epsilon_x=1.0,
             epsilon_y=2.0,
-            trials=trials,
-            seeds=2,
-            epochs=2,
-            journal=tmp_path / "journal",
-            data=SMALL,
-            device="cpu",
+            sampled=10,
+            seed=FIRST_SEED,
+            parameters={},
         )
+        options = Search(space=SPACES[method], trials=trials, seeds=2, epochs=2, device="cpu")
+        found = tune(cell, options, journal=tmp_path / "journal", data=SMALL)
         return dict(found.best)
 
     assert search(1) == {name: getattr(RIVALS[method].make({}), name) for name in SPACES[method]}
