@@ -57,7 +57,6 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
             given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         command(**given)
 
-    del expanded.__wrapped__  # typer would read the signature of the command itself
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return expanded
