@@ -46,6 +46,9 @@ STAGES = ("hash and check", "look up", "draw", "together")
 _PYTHON = """
 import json, sys, tempfile, time
 from pathlib import Path
+from veilgraph.client import answer_neighbours, verify
+from veilgraph.client.published import Beliefs, People
+from veilgraph.client.words import system_word
 
 folder, runs = Path(sys.argv[1]), int(sys.argv[2])
 text, people = ((folder / name).read_bytes() for name in ("wave.json", "people"))

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.support.browser_module import BROWSER, MODULE, NODE, needs_node
+from tests.support.browser_module import BROWSER, NODE, needs_node
 from tests.support.collection import Collection
 from tests.support.running_collector import collecting
 from veilgraph.campaign.receipt import parse_receipt
@@ -39,8 +39,8 @@ def test_the_browser_withdraws_and_checks_receipts(tmp_path: Path) -> None:
     assert NODE is not None
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     (tmp_path / "package.json").write_text('{"type": "module"}')
-    (tmp_path / MODULE.name).write_bytes(MODULE.read_bytes())
-    (tmp_path / "delivery.js").write_bytes((BROWSER / "delivery.js").read_bytes())
+    for file in BROWSER.glob("*.js"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "script.js").write_text(SCRIPT)
     report = COLLECTION.report("n1")
     with collecting(COLLECTION, store) as client:
