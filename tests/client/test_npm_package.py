@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_module import NODE, needs_node
+from tests.support.browser_module import NODE, in_node, needs_node
 from tests.support.collection import Collection
 from veilgraph.campaign import Report
 
@@ -104,6 +104,15 @@ def test_every_export_has_a_type_and_every_type_of_a_value_an_export(module: str
     code, types = ((PACKAGE / f"{module}.{end}").read_text(encoding="utf-8") for end in ("js", "d.ts"))
     names, typed = (re.findall(exported, text, flags=re.MULTILINE) for text in (code, types))
     assert sorted(typed) == sorted(names)
+
+
+@needs_node
+def test_a_verified_campaign_has_the_parts_that_its_type_names() -> None:
+    types = (PACKAGE / "veilgraph.d.ts").read_text(encoding="utf-8")
+    (body,) = re.findall(r"^export interface Question \{\n(.*?)^\}", types, flags=re.MULTILINE | re.DOTALL)
+    named = re.findall(r"^  readonly (\w+)", body, flags=re.MULTILINE)
+    (reply,) = in_node("parts", [Collection.ring(20).campaign.to_json()])
+    assert sorted(named) == sorted(reply["result"])
 
 
 @needs_node

@@ -234,6 +234,17 @@ def after_a_cleared_memory(page: Page, collector: Collector) -> tuple[str, dict[
     return text, {key: value for key, value in before.items() if ":sent:" not in key}
 
 
+@pytest.mark.parametrize(("text", "asked"), [(SERIES.to_json(), 1), (CAMPAIGN.to_json(), 0)])
+def test_the_browser_is_asked_to_keep_the_memory_of_a_series(page: Page, text: str, asked: int) -> None:
+    with serving(text) as collector:
+        ready(page, collector.url + INVITATION)
+        page.run("window.kept = 0; navigator.storage.persist = async () => { window.kept += 1; return false; }")
+        assert page.run("window.kept") == 0
+        page.run((FILL if text == CAMPAIGN.to_json() else PICK.format(1)) + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        assert page.run("window.kept") == asked
+
+
 def test_a_series_warns_before_a_second_permanent_answer_and_draws_none(page: Page) -> None:
     with serving(SERIES.to_json()) as collector:
         after_a_cleared_memory(page, collector)

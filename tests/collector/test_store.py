@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import threading
 from collections import Counter
@@ -74,6 +75,18 @@ def test_reports_come_back_in_the_order_of_nodes_page_by_page(store_url: str) ->
     found = [report.node for report in store.iterate(COLLECTION.campaign)]
     assert sorted(found) == sorted(report.node for report in reports)
     assert len(set(found)) == 50
+    store.close()
+
+
+@pytest.mark.slow
+def test_the_rows_of_one_transaction_are_in_the_order_of_names_and_not_of_arrival(postgres: Postgres) -> None:
+    """PostgreSQL keeps the place of each row (`ctid`), which its files show."""
+    store = ReportStore.open(postgres.new_database("order"))
+    names = [f"n{i}" for i in random.Random(0).sample(range(50), 50)]
+    store.put([COLLECTION.report(name) for name in names], now=0)
+    with store.engine.connect() as connection:
+        rows = connection.execute(text("SELECT node FROM reports ORDER BY xmin::text::bigint, ctid")).scalars().all()
+    assert rows == sorted(names)
     store.close()
 
 

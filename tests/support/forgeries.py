@@ -245,6 +245,7 @@ ALIKE: dict[str, tuple[str, str]] = {
     "a no-break space": ("very ill", "very\xa0ill"),
     "a thin space beside a space": ("very ill", "very \u2009ill"),
     "an Ogham space": ("very ill", "very\u1680ill"),
+    "a blank braille pattern": ("ill", "ill\u2800"),
     "composed and decomposed": ("\xe9tudes", "e\u0301tudes"),
     "two accents in either order": ("a\u0323\u0302", "a\u0302\u0323"),
     "Hangul syllables and letters": ("\ud55c", "\u1112\u1161\u11ab"),

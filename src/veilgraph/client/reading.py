@@ -27,7 +27,7 @@ _MISLEADING = re.compile(
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
     r"|(?<![^\x00-\x7f])[\u200c\u200d\ufe0e\ufe0f]|[\u200c\u200d](?![^\x00-\x7f])"
 )
-_SPACES = re.compile("[ \u1680]+")  # NFKC makes U+0020 of all others
+_SPACES = re.compile("[ \u1680\u2800]+")  # NFKC makes U+0020 of all others; a braille pattern without dots is blank
 _UNSEEN = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
 # Possessive, and an unclosed text reaches to the end: no part of the JSON is read twice.
 _JSON_TEXT = re.compile(r'"[^"\\]*+(?:\\.?+[^"\\]*+)*+"?+', re.DOTALL)

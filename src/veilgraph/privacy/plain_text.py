@@ -22,7 +22,7 @@ _HIDDEN = (
 # Persian, Indic scripts and emoji need joiners and the selectors U+FE0E and U+FE0F, always after a character outside
 # ASCII. A joiner stands between two of them.
 _STRAY = r"(?<![^\x00-\x7f])[\u200c\u200d\ufe0e\ufe0f]|[\u200c\u200d](?![^\x00-\x7f])"
-_SPACES = re.compile("[ \u1680]+")  # NFKC makes U+0020 of all others
+_SPACES = re.compile("[ \u1680\u2800]+")  # NFKC makes U+0020 of all others; a braille pattern without dots is blank
 _UNSEEN = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
 _MISLEADING = re.compile(f"[{_HIDDEN}]|{_STRAY}")
 

@@ -86,7 +86,7 @@ export interface Question {
   /**
    * A series: the label's table is that of permanent answers, this one that of each wave's report about them.
    */
-  readonly setSizeaves: {
+  readonly waves: {
     readonly count: number;
     /** Different values of a person that are answered, for each question. */
     readonly values: number;

@@ -576,7 +576,7 @@ const look = (text) =>
   text
     .replace(/[\u200c\u200d\ufe0e\ufe0f]/g, "")
     .normalize("NFKC")
-    .replace(/[ \u1680]+/g, " ")
+    .replace(/[ \u1680\u2800]+/g, " ")
     .replace(/^ | $/g, "");
 const number = (text) => Number(must(text, isText(text) && NUMBER.test(text)));
 /** For the module beside this one. */
