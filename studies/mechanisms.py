@@ -26,7 +26,7 @@ from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.models.registry import METHODS
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.frequency import estimate_frequencies, population_variance
-from veilgraph.privacy.mechanisms import GRR, Mechanism
+from veilgraph.privacy.mechanisms import GRR, FeatureMechanism
 from veilgraph.privacy.mechanisms.registry import grr_fs, grr_on_all, joint_grr_best, multi_bit_best
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.reconstruct.features import ReportCodes, one_hot_features
@@ -40,7 +40,7 @@ COMPARED = {
 }
 
 
-def collected(mechanism: Mechanism, records: NDArray[Any], rng: np.random.Generator) -> PerturbedGraph:
+def collected(mechanism: FeatureMechanism, records: NDArray[Any], rng: np.random.Generator) -> PerturbedGraph:
     """Return the reports of binary records [people, features]; the graph is not used."""
     people = len(records)
     return PerturbedGraph(
@@ -55,7 +55,7 @@ def collected(mechanism: Mechanism, records: NDArray[Any], rng: np.random.Genera
     )
 
 
-def stated_variance(mechanism: Mechanism, share: float) -> float:
+def stated_variance(mechanism: FeatureMechanism, share: float) -> float:
     """Return the variance of an estimate from one report, for a feature that a `share` of people have."""
     answers = ReportCodes.of(
         collected(mechanism, np.zeros((2, mechanism.num_features), dtype=int), np.random.default_rng(0))
@@ -65,7 +65,7 @@ def stated_variance(mechanism: Mechanism, share: float) -> float:
     )
 
 
-def estimates(mechanism: Mechanism, share: float, people: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def estimates(mechanism: FeatureMechanism, share: float, people: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return the estimate of every feature from the reports of newly drawn people."""
     records = (rng.random((people, mechanism.num_features)) < share).astype(np.uint8)
     perturbed = collected(mechanism, records, rng)
@@ -73,7 +73,7 @@ def estimates(mechanism: Mechanism, share: float, people: int, rng: np.random.Ge
     return estimate_frequencies(shares, ReportCodes.of(perturbed).channels[0]).numpy()
 
 
-def measured_variance(mechanism: Mechanism, share: float, repeats: int) -> float:
+def measured_variance(mechanism: FeatureMechanism, share: float, repeats: int) -> float:
     """Return the variance of repeated estimates, in units of `stated_variance`."""
     rng = np.random.default_rng(0)
     found = np.stack([estimates(mechanism, share, PEOPLE, rng) for _ in range(repeats)])

@@ -62,7 +62,7 @@ def draw(cell: Cell, seed: int, folder: Path) -> dict[str, float]:
             split,
             rng=np.random.default_rng([seed, 0]),
             histories=histories,
-            waves=waves,
+            finished=waves,
             latest=latest,
         )
         methods: dict[str, Method] = {"veil": LabelVeil(seed=seed), "control": StructureOnly(device="cpu")}
@@ -82,7 +82,7 @@ def draw_features(seed: int) -> dict[str, float]:
     found = dict[str, float]()
     for (waves, latest), asked in itertools.product(((3, False), (WAVES, True), (WAVES, False)), (None, features)):
         rng = np.random.default_rng([seed, 0])
-        reports = simulate_waves(private, label, split, rng=rng, features=asked, waves=waves, latest=latest)
+        reports = simulate_waves(private, label, split, rng=rng, features=asked, finished=waves, latest=latest)
         predicted = Veil(seed=seed, device="cpu").fit(reports, split).predict()
         which = f"{'label' if asked is None else 'label and features'}, {waves} {'latest' if latest else 'all'}"
         found[which] = accuracy(predicted, private, split.test)

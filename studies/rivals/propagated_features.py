@@ -56,4 +56,4 @@ def unit_values(perturbed: PerturbedGraph, mechanism: MultiBit, device: torch.de
 
 
 def _gain(mechanism: MultiBit) -> float:
-    return float(mechanism.answering_rate * mechanism.sign_channel.gain)
+    return float(mechanism.answering_rate * mechanism.channel(0).gain)

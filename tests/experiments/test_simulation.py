@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from veilgraph.datasets import csbm
 from veilgraph.errors import BudgetError
 from veilgraph.experiments import simulate
-from veilgraph.experiments.simulation import coupling_key, randomize_coupled, simulate_waves
+from veilgraph.experiments.simulation import randomize_coupled, simulate_waves
 from veilgraph.graph import Split
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import (
     GRRFS,
     NOT_ASKED,
+    FeatureMechanism,
     JointGRR,
     LongitudinalFeatures,
     LongitudinalGRR,
-    Mechanism,
     MultiBit,
     OSRandom,
 )
@@ -113,7 +113,7 @@ def joint(epsilon: float, sampled: int = 2) -> JointGRR:
 
 @given(st.sampled_from([grr_fs, multi_bit]), st.lists(st.floats(0.01, 8), min_size=1, max_size=4), st.integers(0, 99))
 def test_reports_are_those_of_each_with_a_generator_of_its_own(
-    make: Callable[[float], Mechanism], epsilons: list[float], seed: int
+    make: Callable[[float], FeatureMechanism], epsilons: list[float], seed: int
 ) -> None:
     mechanisms = [make(epsilon) for epsilon in epsilons]
     together = randomize_coupled(mechanisms, RECORDS, rng=np.random.default_rng(seed))
@@ -122,10 +122,10 @@ def test_reports_are_those_of_each_with_a_generator_of_its_own(
 
 
 @pytest.mark.parametrize("mechanism", [grr_fs(math.inf), multi_bit(math.inf), joint(1.0)])
-def test_who_has_no_family_is_randomized_alone(mechanism: Mechanism) -> None:
+def test_who_has_no_family_is_randomized_alone(mechanism: FeatureMechanism) -> None:
     (found,) = randomize_coupled([mechanism], RECORDS, rng=np.random.default_rng(0))
     assert np.array_equal(found, mechanism.randomize(RECORDS, rng=np.random.default_rng(0)))
-    assert coupling_key(mechanism) == mechanism
+    assert mechanism.coupling == mechanism
 
 
 STRANGERS = {
@@ -138,7 +138,7 @@ STRANGERS = {
 
 
 @pytest.mark.parametrize("mechanisms", STRANGERS.values(), ids=list(STRANGERS))
-def test_strangers_are_refused(mechanisms: Sequence[Mechanism]) -> None:
+def test_strangers_are_refused(mechanisms: Sequence[FeatureMechanism]) -> None:
     with pytest.raises(BudgetError, match="differ in nothing but a finite epsilon"):
         randomize_coupled(mechanisms, RECORDS, rng=np.random.default_rng(0))
 
@@ -162,7 +162,7 @@ def test_waves_become_one_class_for_each_labelled_node_that_all_reports_name_bet
 def test_features_in_waves_become_one_code_of_each_sampled_feature() -> None:
     series = LongitudinalGRR(PRIVATE.schema.num_classes, 8.0, 1.0, waves=6)
     features = LongitudinalFeatures(PRIVATE.schema.domain_sizes, 2, 8.0, 2.0, waves=6)
-    perturbed = simulate_waves(PRIVATE, series, SPLIT, features=features, waves=4, rng=np.random.default_rng(0))
+    perturbed = simulate_waves(PRIVATE, series, SPLIT, features=features, finished=4, rng=np.random.default_rng(0))
     asked = perturbed.features != NOT_ASKED
     assert (asked.sum(axis=1) == 2).all()
     assert perturbed.feature_waves is not None

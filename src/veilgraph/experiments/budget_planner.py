@@ -26,7 +26,7 @@ from veilgraph.models.veil import Veil
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.epsilon import check_epsilon
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
-from veilgraph.privacy.mechanisms.registry import best_label_mechanism, grr_fs, joint_grr
+from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.notebook_table import html_table
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
@@ -101,10 +101,8 @@ class Candidate:
         label = f"sets of {sets} of {self.label.domain_size} classes" if sets > 1 else "GRR"
         if self.features is None:
             return f"label alone by {label}"
-        name = (joint_grr if isinstance(self.features, JointGRR) else grr_fs).title
-        return (
-            f"label by {label}, {self.features.sampled} of {counted(self.features.num_features, 'feature')} by {name}"
-        )
+        asked = f"{self.features.sampled} of {counted(self.features.num_features, 'feature')}"
+        return f"label by {label}, {asked} by {self.features.title}"
 
     def loss_to(self, other: Candidate) -> tuple[float, float]:
         """Return the mean accuracy that is lost in comparison with another candidate, and its standard error."""
@@ -286,7 +284,7 @@ def _candidates(schema: FeatureSchema, total: float) -> list[Candidate]:
         with suppress(BudgetError, CampaignError):  # too little for these domains, or too much for a phone
             check_device_limits(features := mechanism(sizes, total * (1 - share)))
             found.append(Candidate(features=features, label=best_label_mechanism(classes, total * share)))
-    if not isinstance(label, GRR):
+    if label.set_size > 1:
         found.append(Candidate(features=None, label=GRR(classes, total)))
     return found
 

@@ -20,7 +20,6 @@ from veilgraph.experiments.neighbour_design import NeighbourDesign
 from veilgraph.experiments.private_neighbours import ask_neighbours, without_edges
 from veilgraph.experiments.randomized_lists import draw_mutual_pairs
 from veilgraph.experiments.simulation import (
-    coupling_key,
     feature_rng,
     label_rng,
     randomize_coupled,
@@ -30,7 +29,7 @@ from veilgraph.experiments.simulation import (
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit
 from veilgraph.models.registry import find_method, make_method
-from veilgraph.privacy.mechanisms import GRR, LabelMechanism, Mechanism
+from veilgraph.privacy.mechanisms import GRR, FeatureMechanism, LabelMechanism
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import NO_LABEL
 
@@ -166,18 +165,18 @@ def draw_tasks(cells: Sequence[Cell], private: PrivateGraph, device: str) -> dic
     Mechanisms that can be coupled are drawn together, from the same random words.
     """
     mechanisms = [_mechanisms_of(cell, private).features for cell in cells]
-    coupled: dict[Hashable, dict[Mechanism, None]] = {}
+    coupled: dict[Hashable, dict[FeatureMechanism, None]] = {}
     for mechanism in filter(None, mechanisms):
-        coupled.setdefault(coupling_key(mechanism), {})[mechanism] = None
+        coupled.setdefault(mechanism.coupling, {})[mechanism] = None
     tasks: dict[FitTask[Method], Cell] = {}
     for cell, own in zip(cells, mechanisms, strict=True):
-        perturbed, split = draw_reports(cell, private, () if own is None else tuple(coupled[coupling_key(own)]))
+        perturbed, split = draw_reports(cell, private, () if own is None else tuple(coupled[own.coupling]))
         tasks[FitTask(method=method_of(cell, device), perturbed=perturbed, split=split)] = cell
     return tasks
 
 
 def draw_reports(
-    cell: Cell, private: PrivateGraph, coupled: tuple[Mechanism, ...] = ()
+    cell: Cell, private: PrivateGraph, coupled: tuple[FeatureMechanism, ...] = ()
 ) -> tuple[PerturbedGraph, Split]:
     """Return the reports and the split of a cell.
 
@@ -234,7 +233,9 @@ def _label_reports(private: PrivateGraph, mechanism: LabelMechanism, seed: int, 
 
 
 @lru_cache(maxsize=64)
-def _feature_reports(private: PrivateGraph, coupled: tuple[Mechanism, ...], seed: int) -> dict[Mechanism, NDArray[Any]]:
+def _feature_reports(
+    private: PrivateGraph, coupled: tuple[FeatureMechanism, ...], seed: int
+) -> dict[FeatureMechanism, NDArray[Any]]:
     reports = randomize_coupled(coupled, private.features, rng=feature_rng(seed))
     return dict(zip(coupled, reports, strict=True))
 
@@ -243,7 +244,7 @@ class _Mechanisms(NamedTuple):
     """Mechanisms of a cell's collection; without a feature mechanism, no features are collected."""
 
     label: LabelMechanism
-    features: Mechanism | None
+    features: FeatureMechanism | None
 
 
 def _mechanisms_of(cell: Cell, private: PrivateGraph) -> _Mechanisms:

@@ -12,8 +12,8 @@ from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import (
     GRR,
+    FeatureMechanism,
     LabelMechanism,
-    Mechanism,
     NeighbourhoodClass,
     NeighbourhoodHistogram,
     NeighbourhoodMechanism,
@@ -138,7 +138,7 @@ class NeighbourDesign:
         scale = finest_scale(num_classes)
         return [NeighbourhoodHistogram(num_classes, epsilon, scale) for epsilon in self.edge_epsilons]
 
-    def features(self, domain_sizes: Sequence[int]) -> Mechanism | None:
+    def features(self, domain_sizes: Sequence[int]) -> FeatureMechanism | None:
         """Return the mechanism of the features, given their numbers of values; None if none are asked."""
         if self.epsilon_x is None or self.sampled is None:
             return None

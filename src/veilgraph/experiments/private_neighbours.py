@@ -11,7 +11,7 @@ from veilgraph.datasets import PrivateGraph
 from veilgraph.experiments.simulation import feature_rng, label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph, Split
 from veilgraph.models.neighbour_waves import NeighbourWaves
-from veilgraph.privacy.mechanisms import LabelMechanism, Mechanism, NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms import FeatureMechanism, LabelMechanism, NeighbourhoodMechanism
 
 _ANSWERS, _TURNS = 3, 4
 
@@ -24,7 +24,7 @@ def simulate_neighbour_waves(
     *,
     seed: int,
     in_turn: bool = False,
-    features: Mechanism | None = None,
+    features: FeatureMechanism | None = None,
 ) -> tuple[PerturbedGraph, NeighbourWaves]:
     """Simulate labels, features if asked, and all waves; return what the server knows, and the method that it fitted.
 

@@ -24,7 +24,6 @@ from veilgraph.graph.counters import counter_words
 from veilgraph.graph.shard_writer import ShardWriter, drafted_folder, write_shard
 from veilgraph.graph.shards import ShardFolder
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.progress import Progress, no_progress
 
 CAMPAIGN = "campaign.json"
@@ -130,7 +129,7 @@ def _reports(
         raise RunError("a simulation on shards asks for the label: give epsilon_y")
     reporting = counter_words(numbers, seed=blocks.seed, stream=_REPORTING) / 2.0**64 < label_share
     reports = mechanism.randomize(blocks.labels(numbers[reporting]), rng=label_rng)
-    if isinstance(mechanism, SubsetSelection):
+    if reports.ndim > 1:  # sets of classes, as bit masks
         codes = np.nonzero(mechanism.named(reports))[1].astype(np.int32)
         ends = np.concatenate([[0], np.cumsum(reporting)]) * mechanism.set_size
         columns["label"] = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), codes, mask=pa.array(~reporting))

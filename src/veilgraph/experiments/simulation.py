@@ -6,8 +6,7 @@ results then come from the budgets and not from chance.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +18,11 @@ from veilgraph.errors import BudgetError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import (
-    GRRFS,
     NOT_ASKED,
+    FeatureMechanism,
     LabelMechanism,
     LongitudinalFeatures,
     LongitudinalGRR,
-    Mechanism,
-    MultiBit,
     RandomIntegers,
     WaveEvidence,
 )
@@ -34,33 +31,18 @@ from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
 from veilgraph.privacy.schema import NO_LABEL
 
 
-def coupling_key(mechanism: Mechanism) -> Hashable:
-    """Return a key that is equal for mechanisms that can be coupled. Without privacy there is nothing to couple.
-
-    >>> coupling_key(GRRFS((2, 2), sampled=1, epsilon=1.0)) == coupling_key(GRRFS((2, 2), sampled=1, epsilon=0.1))
-    True
-    """
-    if isinstance(mechanism, GRRFS) and math.isfinite(mechanism.epsilon):
-        return GRRFS, mechanism.domain_sizes, mechanism.sampled
-    if isinstance(mechanism, MultiBit) and math.isfinite(mechanism.epsilon):
-        return MultiBit, mechanism.lower, mechanism.upper, mechanism.sampled
-    return mechanism
-
-
 def randomize_coupled(
-    mechanisms: Sequence[Mechanism], values: NDArray[Any], *, rng: RandomIntegers
+    mechanisms: Sequence[FeatureMechanism], values: NDArray[Any], *, rng: RandomIntegers
 ) -> list[NDArray[Any]]:
     """Return the reports of each mechanism, [nodes, columns] each, from random words that are drawn once.
 
     Each mechanism gives the same reports as its `randomize` with a generator of the same state. Only one of these
     reports may ever leave a person's device: several together reveal more than each epsilon says.
     """
-    if len({coupling_key(each) for each in mechanisms}) != 1:
+    if len({mechanism.coupling for mechanism in mechanisms}) != 1:
         raise BudgetError("coupled mechanisms must differ in nothing but a finite epsilon")
     first, *others = mechanisms
-    if isinstance(first, GRRFS | MultiBit):
-        return first.randomize_coupled(others, values, rng=rng)
-    return [first.randomize(values, rng=rng)]
+    return first.randomize_coupled(others, values, rng=rng)
 
 
 _LABEL_REPORTS, _FEATURE_REPORTS = 1, 2
@@ -125,7 +107,7 @@ def simulate_waves(
     rng: RandomIntegers,
     features: LongitudinalFeatures | None = None,
     histories: NDArray[Any] | None = None,
-    waves: int | None = None,
+    finished: int | None = None,
     latest: bool = False,
 ) -> PerturbedGraph:
     """Randomize labels of labelled nodes, and features of all, in every wave, and combine the reports of each node.
@@ -137,22 +119,23 @@ def simulate_waves(
         rng: source of randomness.
         features: mechanism of the features, which never change here; default: none are asked.
         histories: true labels in each wave, [nodes, waves]; default: they never change.
-        waves: number of waves that are over; default: all of them.
+        finished: number of waves that are over; default: all of them.
         latest: learn from each node's latest report alone, and not from the most frequent one.
     """
     reporting, nodes = _reporting(private, split), private.graph.num_nodes
+    finished = series.waves if finished is None else finished
     if histories is None:
         histories = np.repeat(private.labels[:, None], series.waves, axis=1)
     reports = np.full((nodes, series.waves), NO_REPORT, dtype=np.int64)
     reports[reporting] = series.randomize(histories[reporting], rng=rng)
-    reports[:, series.waves if waves is None else waves :] = NO_REPORT
+    reports[:, finished:] = NO_REPORT
     evidence = WaveEvidence.of(series, reports[reporting], latest=latest)
     if features is None:
         return simulated_collection(private, split, evidence, reports)
     columns = features.randomize(np.tile(private.features, features.waves), rng=rng).reshape(nodes, features.waves, -1)
-    columns[:, series.waves if waves is None else waves :] = NOT_ASKED
-    asked = features.combining(columns, latest=latest)
-    collected = simulated_collection(private, split, evidence, reports, asked, asked.evidence(columns))
+    columns[:, finished:] = NOT_ASKED
+    combined = features.combining(columns, latest=latest)
+    collected = simulated_collection(private, split, evidence, reports, combined, combined.evidence(columns))
     return replace(collected, feature_waves=columns)
 
 
@@ -161,7 +144,7 @@ def simulated_collection(
     split: Split,
     label_mechanism: LabelMechanism,
     labels: NDArray[Any],
-    feature_mechanism: Mechanism | None = None,
+    feature_mechanism: FeatureMechanism | None = None,
     features: NDArray[Any] | None = None,
 ) -> PerturbedGraph:
     """Return the reports of all nodes as a server sees them.

@@ -13,7 +13,7 @@ from veilgraph.graph.graph import Graph
 from veilgraph.graph.neighbour_wave import NeighbourWave, most_answered
 from veilgraph.graph.pyg import make_data
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
-from veilgraph.privacy.mechanisms import LabelMechanism, Mechanism
+from veilgraph.privacy.mechanisms import FeatureMechanism, LabelMechanism
 from veilgraph.privacy.notebook_table import html_table, listed
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
@@ -47,7 +47,7 @@ class PerturbedGraph:
     labels: NDArray[Any] = field(repr=False)
     has_features: NDArray[np.bool_] = field(repr=False)
     has_label: NDArray[np.bool_] = field(repr=False)
-    feature_mechanism: Mechanism | None
+    feature_mechanism: FeatureMechanism | None
     label_mechanism: LabelMechanism
     feature_waves: NDArray[Any] | None = field(default=None, repr=False)
     neighbour_waves: tuple[NeighbourWave, ...] = ()

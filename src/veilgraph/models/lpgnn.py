@@ -158,5 +158,5 @@ def multi_bit_values(reports: Tensor, mechanism: MultiBit) -> Tensor:
         mechanism: the mechanism that made the reports.
     """
     lower, upper = (reports.new_tensor(ends, dtype=torch.float32) for ends in (mechanism.lower, mechanism.upper))
-    gain = float(mechanism.answering_rate * mechanism.sign_channel.gain)
+    gain = float(mechanism.answering_rate * mechanism.channel(0).gain)
     return reports * (upper - lower) / (2 * gain) + (lower + upper) / 2

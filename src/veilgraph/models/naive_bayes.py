@@ -13,7 +13,7 @@ from torch import Tensor
 
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.graph import PerturbedGraph
-from veilgraph.privacy.mechanisms import NOT_ASKED, JointGRR, LongitudinalFeatures, MultiBit
+from veilgraph.privacy.mechanisms import FeatureMechanism
 from veilgraph.reconstruct.sparse import SparseProduct, csr_from_entries, sparse_product
 
 MAX_PASSES = 20
@@ -95,25 +95,25 @@ class Answers:
         cls, perturbed: PerturbedGraph, device: torch.device | str = "cpu", communicator: Communicator = LOCAL
     ) -> Iterator[Answers]:
         """Yield the answers about blocks of features; where each report has few answers, there is one block."""
-        if _leaves_out(perturbed):
-            yield cls._sparse(perturbed, torch.device(device), communicator)
+        if (mechanism := _showing_sampled(perturbed)) is not None:
+            yield cls._sparse(perturbed, mechanism, torch.device(device), communicator)
             return
         for start in range(0, perturbed.features.shape[1], _BLOCK):
             yield cls._dense(perturbed, slice(start, start + _BLOCK), torch.device(device), communicator)
 
     @classmethod
-    def _sparse(cls, perturbed: PerturbedGraph, device: torch.device, communicator: Communicator) -> Answers:
-        mechanism, reports = perturbed.feature_mechanism, perturbed.features
-        nodes, features = np.nonzero(_answered(perturbed))
+    def _sparse(
+        cls, perturbed: PerturbedGraph, mechanism: FeatureMechanism, device: torch.device, communicator: Communicator
+    ) -> Answers:
+        reports = perturbed.features
+        nodes, features = np.nonzero(_answered(perturbed, mechanism))
         codes = reports[nodes, features].astype(np.int64)
         lowest, sizes = _value_ranges(codes, features, reports.shape[1], device, communicator)
         column = torch.from_numpy((np.cumsum(sizes) - sizes - lowest)[features] + codes).to(device)
         shape = len(reports), int(sizes.sum())
         entries = csr_from_entries(torch.from_numpy(nodes).to(device), column, torch.ones(len(nodes)).to(device), shape)
         product = SparseProduct.of(entries)
-        gain, other = np.ones(len(reports)), np.zeros(len(reports))
-        if isinstance(mechanism, JointGRR):
-            gain, other = _joint_channels(mechanism, nodes, features, len(reports))
+        gain, other = mechanism.response_channels(nodes, features, len(reports))
         with np.errstate(divide="ignore"):  # ln 0 is minus infinity
             log_kept, log_other = (
                 torch.from_numpy(np.log(each)).to(device, torch.float32).view(-1, 1, 1) for each in (gain, other)
@@ -196,19 +196,19 @@ class Answers:
 
 def num_sparse_answers(perturbed: PerturbedGraph) -> int:
     """Return the number of answers that are kept in memory at once: all, where reports leave most features out."""
-    return int(np.count_nonzero(_answered(perturbed))) if _leaves_out(perturbed) else 0
+    mechanism = _showing_sampled(perturbed)
+    return 0 if mechanism is None else int(np.count_nonzero(_answered(perturbed, mechanism)))
 
 
-def _leaves_out(perturbed: PerturbedGraph) -> bool:
-    """Return whether a report has answers about some of the features only."""
-    return isinstance(perturbed.feature_mechanism, JointGRR | LongitudinalFeatures | MultiBit)
+def _showing_sampled(perturbed: PerturbedGraph) -> FeatureMechanism | None:
+    """Return the mechanism of the features if its reports show which features they answer."""
+    mechanism = perturbed.feature_mechanism
+    return mechanism if mechanism is not None and mechanism.shows_sampled else None
 
 
-def _answered(perturbed: PerturbedGraph) -> NDArray[np.bool_]:
+def _answered(perturbed: PerturbedGraph, mechanism: FeatureMechanism) -> NDArray[np.bool_]:
     """Return which features each report has an answer about, [nodes, features]."""
-    silent = 0 if isinstance(perturbed.feature_mechanism, MultiBit) else NOT_ASKED
-    said: NDArray[np.bool_] = perturbed.features != silent
-    return said & perturbed.has_features[:, None]
+    return mechanism.answered(perturbed.features) & perturbed.has_features[:, None]
 
 
 def _product(matrix: Tensor, columns: Tensor) -> Tensor:
@@ -246,14 +246,3 @@ def _ranges_of_extremes(
     lowest, highest = -extremes[0], extremes[1]
     known = lowest <= highest
     return np.where(known, lowest, 0), np.where(known, highest - lowest, 0) + 1
-
-
-def _joint_channels(
-    mechanism: JointGRR, nodes: NDArray[np.int64], features: NDArray[np.int64], count: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return p - q and q of each report, which depend on the number of joint values of its features, [nodes]."""
-    sizes, gain, other = np.ones(count, dtype=np.int64), np.ones(count), np.zeros(count)
-    np.multiply.at(sizes, nodes, np.array(mechanism.domain_sizes)[features])
-    for size, response in mechanism.responses.items():
-        gain[sizes == size], other[sizes == size] = float(response.channel.gain), float(response.channel.other)
-    return gain, other

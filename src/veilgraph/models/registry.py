@@ -18,7 +18,7 @@ from veilgraph.models.rgnn import RGNN
 from veilgraph.models.structure_only import StructureOnly
 from veilgraph.models.veil import LabelVeil, Veil
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import Mechanism
+from veilgraph.privacy.mechanisms import FeatureMechanism, Mechanism
 from veilgraph.privacy.mechanisms.registry import (
     MechanismEntry,
     grr_fs,
@@ -52,7 +52,7 @@ class MethodEntry:
     description: str = ""
     estimator: type[Method]
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    features: MechanismEntry | None = grr_fs
+    features: MechanismEntry[FeatureMechanism] | None = grr_fs
     private: bool = True
     revision: int = 0
     code: str = ""
@@ -192,7 +192,7 @@ METHODS: dict[str, MethodEntry] = {
 
 
 def register_method(
-    *, title: str, description: str = "", features: MechanismEntry | None = None
+    *, title: str, description: str = "", features: MechanismEntry[FeatureMechanism] | None = None
 ) -> Callable[[type[MethodT]], type[MethodT]]:
     """Return a decorator that adds a method of your own to the registry under its `name`.
 

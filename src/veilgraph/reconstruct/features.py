@@ -17,14 +17,7 @@ from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import asking_variance, estimate_frequencies, population_variance
-from veilgraph.privacy.mechanisms import (
-    GRRFS,
-    NOT_ASKED,
-    JointGRR,
-    LongitudinalFeatures,
-    MultiBit,
-    SymmetricChannel,
-)
+from veilgraph.privacy.mechanisms import NOT_ASKED, SymmetricChannel
 from veilgraph.progress import tracked
 from veilgraph.reconstruct.labels import project_to_simplex
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
@@ -57,20 +50,11 @@ class ReportCodes:
         mechanism = perturbed.feature_mechanism
         if mechanism is None:
             raise ReconstructionError("no features were collected: leave feature reconstruction out")
-        if isinstance(mechanism, GRRFS | JointGRR | LongitudinalFeatures):
-            codes: NDArray[Any] = perturbed.features
-            # Features of one domain size have the same channel. Its exact fractions are slow, so compute them once.
-            sizes = mechanism.domain_sizes
-            by_size = {size: mechanism.channel(sizes.index(size)) for size in set(sizes)}
-            channels = tuple(by_size[size] for size in sizes)
-        elif isinstance(mechanism, MultiBit) and _is_binary(mechanism, perturbed):
-            codes = _signs_as_codes(perturbed.features)
-            channels = (mechanism.sign_channel,) * mechanism.num_features
-        else:
-            raise ReconstructionError(
-                "features with more than two values cannot be reconstructed from reports of "
-                f"{type(mechanism).__name__}: use GRRFS or JointGRR"
-            )
+        sizes = perturbed.schema.domain_sizes
+        codes = mechanism.codes(perturbed.features, sizes)
+        # Features of one domain size have the same channel. Its exact fractions are slow, so compute them once.
+        by_size = {size: mechanism.channel(sizes.index(size)) for size in set(sizes)}
+        channels = tuple(by_size[size] for size in sizes)
         rate = float(mechanism.answering_rate)
         return cls(codes=codes, reporting=perturbed.has_features, channels=channels, answering_rate=rate)
 
@@ -89,19 +73,6 @@ class ReportCodes:
             channels=tuple(self.channels[i] for i in chosen),
             answering_rate=self.answering_rate,
         )
-
-
-def _is_binary(mechanism: MultiBit, perturbed: PerturbedGraph) -> bool:
-    """Return whether all features have the values 0 and 1 and the range 0 to 1.
-
-    Multi-bit is a symmetric channel only at the two ends of a range.
-    """
-    sizes = {*zip(mechanism.lower, mechanism.upper, perturbed.schema.domain_sizes, strict=True)}
-    return sizes == {(0.0, 1.0, 2)}
-
-
-def _signs_as_codes(signs: NDArray[Any]) -> NDArray[np.int8]:
-    return np.where(signs == 0, NOT_ASKED, signs > 0).astype(np.int8)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ from torch import Tensor
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import estimate_frequencies, population_variance
-from veilgraph.privacy.mechanisms import GRR, SymmetricChannel
+from veilgraph.privacy.mechanisms import SymmetricChannel
 from veilgraph.privacy.schema import NO_LABEL
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
 
@@ -162,7 +162,7 @@ def named_classes(perturbed: PerturbedGraph) -> Tensor:
 
 def named_class_draws(reports: Sequence[PerturbedGraph], device: torch.device) -> Tensor:
     """Return `named_classes` of several draws on one graph, `[nodes, draws, classes]`."""
-    if not all(isinstance(each.label_mechanism, GRR) for each in reports):
+    if any(each.labels.ndim > 1 for each in reports):  # a report is more than one code
         named = np.stack([each.named_classes() for each in reports], axis=1)
         return torch.from_numpy(named).to(device).to(torch.float32)
     classes = reports[0].schema.num_classes

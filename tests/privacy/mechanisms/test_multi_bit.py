@@ -71,7 +71,7 @@ def test_an_infinite_epsilon_reports_the_side_of_every_sampled_corner() -> None:
 
 def test_the_sign_channel_and_the_answering_rate_are_the_marginal_of_a_feature() -> None:
     mechanism = MultiBit((0.0,) * 4, (1.0,) * 4, sampled=2, epsilon=1.0)
-    rate, channel = mechanism.answering_rate, mechanism.sign_channel
+    rate, channel = mechanism.answering_rate, mechanism.channel(0)
     for end, signs in zip((0.0, 1.0), channel.matrix, strict=True):
         for bit, chance in zip((-1, 1, 0), (*(rate * sign for sign in signs), 1 - rate), strict=True):
             reports = [report for report in mechanism.reports() if report[0] == bit]

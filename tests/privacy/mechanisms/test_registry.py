@@ -16,6 +16,7 @@ from veilgraph.privacy.budget import PrivacyBudget, WaveBudget
 from veilgraph.privacy.mechanisms import (
     LongitudinalFeatures,
     LongitudinalGRR,
+    Mechanism,
     MultiBit,
     NeighbourhoodClass,
     NeighbourhoodHistogram,
@@ -43,7 +44,7 @@ def test_a_misspelled_name_is_refused_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("entry", MECHANISMS.values(), ids=MECHANISMS)
-def test_every_mechanism_spends_m_epsilon_x_at_user_level(entry: MechanismEntry) -> None:
+def test_every_mechanism_spends_m_epsilon_x_at_user_level(entry: MechanismEntry[Mechanism]) -> None:
     sizes, sampled = ((3,), 1) if entry.name in ("grr", "subset-selection") else ((2, 3, 4, 2), 2)
     mechanism = entry.make(sizes, sampled, 0.75)
     assert mechanism.num_features == len(sizes)
@@ -53,7 +54,7 @@ def test_every_mechanism_spends_m_epsilon_x_at_user_level(entry: MechanismEntry)
 @pytest.mark.parametrize("entry", MECHANISMS.values(), ids=MECHANISMS)
 @given(st.integers(1, 4), st.integers(1, 8))
 def test_more_sampled_features_than_there_are_means_all_of_them(
-    entry: MechanismEntry, num_features: int, more: int
+    entry: MechanismEntry[Mechanism], num_features: int, more: int
 ) -> None:
     sizes = (3,) * (1 if entry.name in ("grr", "subset-selection") else num_features)
     assert entry.make(sizes, len(sizes) + more, 0.5) == entry.make(sizes, len(sizes), 0.5)

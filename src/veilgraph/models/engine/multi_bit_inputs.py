@@ -13,12 +13,17 @@ class ReadsMultiBit:
     @classmethod
     def unmet_need(cls, features: Mechanism | None) -> str | None:
         """Return that the method needs multi-bit reports, unless the features are collected by multi-bit."""
-        return None if isinstance(features, MultiBit) else "multi-bit feature reports"
+        return None if _multi_bit(features) else "multi-bit feature reports"
 
     @classmethod
     def multi_bit_mechanism(cls, perturbed: PerturbedGraph) -> MultiBit:
         """Return the mechanism of the feature reports; raise FitError if it is another one."""
         mechanism = perturbed.feature_mechanism
-        if not isinstance(mechanism, MultiBit):
+        if (multi_bit := _multi_bit(mechanism)) is None:
             raise FitError(f"{cls.__name__} needs multi-bit reports, not those of {type(mechanism).__name__}")
-        return mechanism
+        return multi_bit
+
+
+def _multi_bit(features: Mechanism | None) -> MultiBit | None:
+    """Return the mechanism of features if its reports are the bits that the method is defined for."""
+    return features if isinstance(features, MultiBit) else None

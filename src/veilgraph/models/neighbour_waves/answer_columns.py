@@ -7,23 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import FitError
 from veilgraph.graph.neighbour_wave import NeighbourWave
-from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
-
-_LARGEST_RATE = 2.0
-"""Histograms are scaled by their epsilon up to this value; beyond it neighbours, not noise, set the scale."""
-
-_CLIP = 3.0
 
 
 def answer_columns(waves: Sequence[NeighbourWave]) -> NDArray[np.float32]:
     r"""Return columns [nodes, classes, columns] that treat all classes alike; rows without an answer are zero.
 
-    A histogram h, in neighbours, gives three columns for a class: :math:`\mathrm{asinh}(\epsilon h_c)`, the share
-    :math:`h_c^+ / (1 + \sum_x h_x^+)`, and h itself, clipped. A set of classes gives one: whether it names the class.
-    Each column comes with that of the strongest rival, the other class in which it is greatest. Waves are several looks
-    at the same neighbours, so that the network gets the columns of all waves together.
+    The mechanism of a wave says what its answers tell about a class. Each column comes with that of the strongest
+    rival, the other class in which it is greatest. Waves are several looks at the same neighbours, so that the network
+    gets the columns of all waves together.
     """
     own = [_columns_of(wave) for wave in waves]
     columns = np.concatenate([each for each, _ in own], axis=2)
@@ -39,17 +31,9 @@ def share_columns(waves: Sequence[NeighbourWave]) -> NDArray[np.float32]:
 
 def _columns_of(wave: NeighbourWave) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the columns of one wave [nodes, classes, columns], the share last, and its totals [nodes, totals]."""
-    mechanism = wave.mechanism
-    if isinstance(mechanism, NeighbourhoodHistogram):
-        counts = np.where(wave.has_answer[:, None], wave.answers / mechanism.scale, 0.0)
-        rate, positive = min(mechanism.epsilon, _LARGEST_RATE), np.maximum(counts, 0)
-        share = positive / (1 + positive.sum(axis=1, keepdims=True))
-        total = np.arcsinh(counts.sum(axis=1, keepdims=True) * rate / np.sqrt(mechanism.num_classes))
-        return np.stack([np.arcsinh(counts * rate), np.clip(counts, -_CLIP, _CLIP), share], axis=2), total
-    if isinstance(mechanism, NeighbourhoodClass):
-        named = mechanism.sets.named(wave.answers) & wave.has_answer[:, None]
-        return named[:, :, None].astype(np.float64), np.zeros((len(named), 0))
-    raise FitError(f"answers by {type(mechanism).__name__} cannot be read: use a histogram or a class")
+    columns, totals = wave.mechanism.class_columns(wave.answers)
+    answered = wave.has_answer[:, None]
+    return np.where(answered[:, :, None], columns, 0.0), np.where(answered, totals, 0.0)
 
 
 def _rivals(columns: NDArray[np.float64]) -> NDArray[np.float64]:

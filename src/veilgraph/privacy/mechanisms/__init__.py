@@ -1,6 +1,6 @@
 """Mechanisms: parameters, privacy loss, channel and randomizer in one value."""
 
-from veilgraph.privacy.mechanisms.base import LabelMechanism, Mechanism
+from veilgraph.privacy.mechanisms.base import FeatureMechanism, LabelMechanism, Mechanism
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 from veilgraph.privacy.mechanisms.grr import GRR
@@ -21,6 +21,7 @@ __all__ = [
     "GRR",
     "GRRFS",
     "NOT_ASKED",
+    "FeatureMechanism",
     "JointGRR",
     "LabelMechanism",
     "LongitudinalFeatures",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +99,68 @@ class LabelMechanism(PackedForm, Mechanism, Protocol):
 
     def check_reports(self, reports: NDArray[Any]) -> None:
         """Refuse an array whose rows are not possible reports."""
+        ...
+
+
+class FeatureMechanism(Mechanism, Protocol):
+    """A mechanism for the features of a record, with what learning asks of its reports, [people, features].
+
+    Attributes:
+        title: name in tables.
+        shows_sampled: whether a report shows which features it answers; otherwise it has an answer about each.
+    """
+
+    title: ClassVar[str]
+    shows_sampled: ClassVar[bool]
+
+    @property
+    def answering_rate(self) -> Fraction:
+        """Probability that a report says something about a given feature."""
+        ...
+
+    def channel(self, feature: int) -> SymmetricChannel:
+        """Return the channel from a feature's value to the answer about it."""
+        ...
+
+    def answered(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which features each report has an answer about, [people, features]."""
+        ...
+
+    def codes(self, reports: NDArray[Any], domain_sizes: Sequence[int]) -> NDArray[Any]:
+        """Return reports as codes of a schema, NOT_ASKED where there is no answer; refuse reports that are none."""
+        ...
+
+    def response_channels(
+        self, people: NDArray[np.int64], features: NDArray[np.int64], count: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the gain and the `other` of the response to all features of a report together, [people] each.
+
+        A mechanism that answers one feature at a time has 1 and 0: then learning compares the answers themselves.
+
+        Args:
+            people: person of each answer, [answers].
+            features: feature of each answer, [answers].
+            count: number of people.
+        """
+        ...
+
+    @property
+    def coupling(self) -> Hashable:
+        """Key that is equal for mechanisms that can read the same random words: they differ in epsilon alone."""
+        ...
+
+    def randomize_coupled(
+        self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers
+    ) -> list[NDArray[Any]]:
+        """Draw reports of this mechanism and of others with the same `coupling`, from the same random words.
+
+        For simulations: only one of these reports may leave a device, since together they reveal more.
+
+        Args:
+            others: the other mechanisms; a mechanism that cannot be coupled has none.
+            values: records, [people, features].
+            rng: source of the shared random words.
+        """
         ...
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ NOT_ASKED = -1
 """Code in a report of a feature that was not sampled."""
 
 
-class AllAnswers:
-    """What reports share that hold a code for each of d features."""
+class FeatureReports(ABC):
+    """What learning asks of feature reports, as most mechanisms answer it: codes, one response to each feature."""
 
     domain_sizes: tuple[int, ...]
 
@@ -28,6 +29,41 @@ class AllAnswers:
     def num_features(self) -> int:
         """Number of features, d."""
         return len(self.domain_sizes)
+
+    def answered(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which features each report has an answer about, [people, features]."""
+        return np.asarray(reports != NOT_ASKED)
+
+    def codes(self, reports: NDArray[Any], domain_sizes: Sequence[int]) -> NDArray[Any]:
+        """Return the reports: they are codes of the schema already."""
+        return reports
+
+    def response_channels(
+        self, people: NDArray[np.int64], features: NDArray[np.int64], count: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return 1 and 0 for each person, [people]: a response is to one feature."""
+        return np.ones(count), np.zeros(count)
+
+    @property
+    def coupling(self) -> Hashable:
+        """The mechanism: at another epsilon it reads other random words."""
+        return self
+
+    @abstractmethod
+    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """Draw one report for each row of `values`, [people, features]."""
+
+    def randomize_coupled(
+        self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers
+    ) -> list[NDArray[Any]]:
+        """Draw the reports of this mechanism, which cannot be coupled with others."""
+        return [self.randomize(values, rng=rng)]
+
+
+class AllAnswers(FeatureReports):
+    """What reports share that hold a code for each of d features."""
+
+    shows_sampled: ClassVar[bool] = False
 
     @property
     def answering_rate(self) -> Fraction:
@@ -61,20 +97,13 @@ class AllAnswers:
 
 
 @dataclass(frozen=True)
-class SampledAnswers:
-    """What mechanisms share whose reports hold m of d features and `NOT_ASKED` for the others.
+class SampledAnswers(FeatureReports):
+    """What mechanisms share whose reports hold m of d features and `NOT_ASKED` for the others."""
 
-    >>> SampledAnswers(domain_sizes=(2, 2, 3), sampled=1).answering_rate
-    Fraction(1, 3)
-    """
+    shows_sampled: ClassVar[bool] = True
 
     domain_sizes: tuple[int, ...]
     sampled: int
-
-    @property
-    def num_features(self) -> int:
-        """Number of features, d."""
-        return len(self.domain_sizes)
 
     @property
     def code_type(self) -> type[np.int8] | type[np.int32]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -18,7 +18,12 @@ from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import NOT_PRIVATE, PrivacyLoss
 from veilgraph.privacy.mechanisms.base import Record, Report, check_table
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
-from veilgraph.privacy.mechanisms.feature_sampling import AllAnswers, draw_subsets, mean_over_subsets, split_means
+from veilgraph.privacy.mechanisms.feature_sampling import (
+    AllAnswers,
+    draw_subsets,
+    mean_over_subsets,
+    split_means,
+)
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import joint_epsilon, log_ratio
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
@@ -62,6 +67,7 @@ class GRRFS(AllAnswers):
     (2, 2)
     """
 
+    title: ClassVar[str] = "GRR-FS"
     wire_name: ClassVar[str] = "grr_fs"
 
     domain_sizes: tuple[int, ...]
@@ -139,6 +145,11 @@ class GRRFS(AllAnswers):
         """Say to people how a device randomizes the answers to questions."""
         return sampled_in_words(self, question, rest="all the rest get random answers")
 
+    @property
+    def coupling(self) -> Hashable:
+        """Parameters without the epsilon, if it is finite; otherwise nothing is random."""
+        return self if math.isinf(self.epsilon) else replace(self, epsilon=1.0)
+
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Draw one report for each row of `values`, [people, features]."""
         (reports,) = self.randomize_coupled((), values, rng=rng)
@@ -147,15 +158,7 @@ class GRRFS(AllAnswers):
     def randomize_coupled(
         self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers
     ) -> list[NDArray[Any]]:
-        """Draw reports of this mechanism and of others that differ from it in epsilon only, from the same random words.
-
-        For simulations: only one of these reports may leave a device, since together they reveal more.
-
-        Args:
-            others: mechanisms of the same class, with the same domains and the same m.
-            values: records, [people, features].
-            rng: source of the shared random words.
-        """
+        """Draw reports of this mechanism and of others with the same `coupling`, from the same random words."""
         mechanisms: list[GRRFS] = [self, *others]
         check_table(values, self.domain_sizes)
         reports = [np.empty_like(values) for _ in mechanisms]

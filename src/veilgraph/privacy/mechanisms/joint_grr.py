@@ -61,6 +61,7 @@ class JointGRR(SampledAnswers):
     [4, 4, 4]
     """
 
+    title: ClassVar[str] = "joint GRR"
     wire_name: ClassVar[str] = "joint_grr"
 
     epsilon: float
@@ -180,6 +181,16 @@ class JointGRR(SampledAnswers):
         for i, (size, asked) in enumerate(zip(self.domain_sizes, subsets, strict=True)):
             joint[asked], reports[asked, i] = np.divmod(joint[asked], size)
         return reports
+
+    def response_channels(
+        self, people: NDArray[np.int64], features: NDArray[np.int64], count: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return p - q and q of each report, which depend on the number of joint values of its features, [people]."""
+        sizes, gain, other = np.ones(count, dtype=np.int64), np.ones(count), np.zeros(count)
+        np.multiply.at(sizes, people, np.array(self.domain_sizes)[features])
+        for size, response in self.responses.items():
+            gain[sizes == size], other[sizes == size] = float(response.channel.gain), float(response.channel.other)
+        return gain, other
 
     def records(self) -> Iterator[Record]:
         """Iterate over all records."""

@@ -66,6 +66,7 @@ class LongitudinalFeatures(SampledAnswers):
     [3, 3, 3, 3]
     """
 
+    title: ClassVar[str] = "L-GRR"
     wire_name: ClassVar[str] = "grr"
 
     epsilon: float

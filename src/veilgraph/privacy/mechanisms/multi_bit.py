@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import BudgetError, DomainError
+from veilgraph.errors import BudgetError, DomainError, ReconstructionError
 from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import PrivacyLoss
 from veilgraph.privacy.mechanisms.base import Record, Report, check_shape
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
-from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
+from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED, FeatureReports, draw_subsets
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable, joint_epsilon
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
 
 
 @dataclass(frozen=True)
-class MultiBit:
+class MultiBit(FeatureReports):
     r"""Report +1 or -1 for m of d features and 0 for the others (Sajadmanesh and Gatica-Perez, CCS 2021).
 
     A sampled value x in [lower, upper] is reported as +1 with probability
@@ -44,6 +44,9 @@ class MultiBit:
     >>> round(mechanism.privacy_loss.user_level, 9), round(mechanism.privacy_loss.attribute_level[0], 9)
     (1.0, 0.5)
     """
+
+    title: ClassVar[str] = "multi-bit"
+    shows_sampled: ClassVar[bool] = True
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
@@ -80,14 +83,18 @@ class MultiBit:
         """m / d, the share of people who answer about a given feature."""
         return Fraction(self.sampled, self.num_features)
 
-    @property
-    def sign_channel(self) -> SymmetricChannel:
-        """Channel of an answer's sign, for a value at the lower end (-1) or the upper end (+1) of its range."""
+    def channel(self, feature: int) -> SymmetricChannel:
+        """Return the channel of an answer's sign, for a value at the lower end (-1) or the upper end (+1)."""
         return SymmetricChannel(
             domain_size=2,
             keep=Fraction(self.table.true, WORDS),
             other=Fraction(self.table.other, WORDS),
         )
+
+    @property
+    def coupling(self) -> Hashable:
+        """Parameters without the epsilon, if it is finite; otherwise nothing is random."""
+        return self if math.isinf(self.epsilon) else replace(self, epsilon=1.0)
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Draw one report of -1, 0 and +1 for each row of `values`, [people, features]."""
@@ -97,15 +104,7 @@ class MultiBit:
     def randomize_coupled(
         self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers
     ) -> list[NDArray[Any]]:
-        """Draw reports of this mechanism and of others that differ from it in epsilon only, from the same random words.
-
-        For simulations: only one of these reports may leave a device, since together they reveal more.
-
-        Args:
-            others: mechanisms of the same class, with the same domains and the same m.
-            values: records, [people, features].
-            rng: source of the shared random words.
-        """
+        """Draw reports of this mechanism and of others with the same `coupling`, from the same random words."""
         mechanisms: list[MultiBit] = [self, *others]
         self._check_records(values)
         reports = [np.zeros(values.shape, dtype=np.int8) for _ in mechanisms]
@@ -116,6 +115,19 @@ class MultiBit:
             for each, found in zip(mechanisms, reports, strict=True):
                 found[chosen, i] = np.where(words < each._thresholds(values[chosen, i], i), 1, -1)
         return reports
+
+    def answered(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which features each report has an answer about, [people, features]."""
+        return np.asarray(reports != 0)
+
+    def codes(self, reports: NDArray[Any], domain_sizes: Sequence[int]) -> NDArray[Any]:
+        """Return signs as codes of binary features; refuse other features, where it is no symmetric channel."""
+        if {*zip(self.lower, self.upper, domain_sizes, strict=True)} != {(0.0, 1.0, 2)}:
+            raise ReconstructionError(
+                "features with more than two values cannot be reconstructed from reports of MultiBit: use GRRFS or "
+                "JointGRR"
+            )
+        return np.where(reports == 0, NOT_ASKED, reports > 0).astype(np.int8)
 
     def _check_records(self, values: NDArray[Any]) -> None:
         check_shape(values, self.num_features)

@@ -93,6 +93,15 @@ class NeighbourhoodMechanism(PackedForm, Hashable, Protocol):
         """Refuse an array whose rows are not possible answers."""
         ...
 
+    def class_columns(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what answers tell a network, or refuse answers that are not about classes.
+
+        Returns:
+            Columns [answers, classes, columns], the share of each class last; and columns of whole answers
+            [answers, totals].
+        """
+        ...
+
 
 ADDED_IN_WORDS = (
     "A device looks the people in its list up in what is published, and adds it up. The list never leaves it."

@@ -78,6 +78,10 @@ class NeighbourhoodClass(SetReports):
         ranks = rng.integers(0, 2**32, size=sums.size).reshape(sums.shape)
         return self.sets.randomize(_first_of_the_largest(sums, ranks), rng=rng)
 
+    def class_columns(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return whether each set names a class [answers, classes, 1], and nothing about whole answers."""
+        return self.named(reports)[:, :, None].astype(np.float64), np.zeros((len(reports), 0))
+
     def reports(self) -> Iterator[Report]:
         """Iterate over all sets of classes."""
         return self.sets.reports()

@@ -26,6 +26,11 @@ from veilgraph.privacy.strict_json import expect_whole, number_text
 
 LARGEST_COUNT = 2**15 - 1
 
+_LARGEST_RATE = 2.0
+"""Histograms are scaled by their epsilon up to this value; beyond it neighbours, not noise, set the scale."""
+
+_CLIP = 3.0
+
 
 @dataclass(frozen=True)
 class NeighbourhoodHistogram(CountReports):
@@ -100,6 +105,18 @@ class NeighbourhoodHistogram(CountReports):
         counted = self.cut(sums)
         noisy = counted + self.noise.draw(counted.size, rng=rng).reshape(counted.shape)
         return np.asarray(np.clip(noisy, -self.largest, self.largest), dtype=np.int32)
+
+    def class_columns(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        r"""Return three columns for each class [answers, classes, 3], and one for each answer [answers, 1].
+
+        For a histogram h, in neighbours: :math:`\mathrm{asinh}(\epsilon h_c)`, h itself, clipped, and the share
+        :math:`h_c^+ / (1 + \sum_x h_x^+)`. Of a whole answer it is the asinh of the sum.
+        """
+        counts, rate = reports / self.scale, min(self.epsilon, _LARGEST_RATE)
+        positive = np.maximum(counts, 0)
+        share = positive / (1 + positive.sum(axis=1, keepdims=True))
+        total = np.arcsinh(counts.sum(axis=1, keepdims=True) * rate / np.sqrt(self.num_classes))
+        return np.stack([np.arcsinh(counts * rate), np.clip(counts, -_CLIP, _CLIP), share], axis=2), total
 
     def reports(self) -> Iterator[Report]:
         """Iterate over all histograms."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import BudgetError, CampaignError
+from veilgraph.errors import BudgetError, CampaignError, FitError
 from veilgraph.privacy.epsilon import NOT_PRIVATE, ListLoss, ListRelation
 from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.grr import GRR
@@ -138,6 +138,10 @@ class RandomizedNeighbourList(BitReports):
             f"them is named with {chance_text(self.bit.channel)}, and some {strangers:,.0f} of the others by chance. "
             "Two people who name each other are taken to know each other. The list itself never leaves the device."
         )
+
+    def class_columns(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Refuse: a list tells nothing about classes."""
+        raise FitError("answers by RandomizedNeighbourList cannot be read: use a histogram or a class")
 
     def reports(self) -> Iterator[Report]:
         """Iterate over all sets of people, as ascending numbers; a few people only."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from veilgraph.errors import BudgetError, nearest_names
 from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.budget import ONCE, PrivacyBudget, WaveBudget
-from veilgraph.privacy.mechanisms.base import LabelMechanism, Mechanism
+from veilgraph.privacy.mechanisms.base import FeatureMechanism, LabelMechanism, Mechanism
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
 from veilgraph.privacy.mechanisms.joint_grr import JointGRR
@@ -30,16 +31,19 @@ from veilgraph.privacy.schema import FeatureSchema
 LPGNN_BEST_EPSILON = 2.18
 """Budget of each sampled feature at which multi-bit estimates vary least, by LPGNN's analysis."""
 
-FeatureRandomizer = Callable[[FeatureSchema, PrivacyBudget], Mechanism]
-"""A function that makes the feature mechanism of a schema and a budget; every entry of the registry is one."""
+FeatureRandomizer = Callable[[FeatureSchema, PrivacyBudget], FeatureMechanism]
+"""A function that makes the feature mechanism of a schema and a budget; entries of the registry are."""
 
 LabelRandomizer = Callable[[int, float], LabelMechanism]
 """A function that makes the label mechanism of a number of classes and an epsilon: `GRR`, `best_label_mechanism`."""
 
 
+M_co = TypeVar("M_co", bound=Mechanism, covariant=True)
+
+
 @dataclass(frozen=True, kw_only=True)
-class MechanismEntry:
-    """A feature mechanism that can be named.
+class MechanismEntry(Generic[M_co]):
+    """A mechanism that can be named.
 
     Attributes:
         name: name on the command line.
@@ -49,15 +53,15 @@ class MechanismEntry:
 
     name: str
     title: str
-    factory: Callable[[tuple[int, ...], int, float], Mechanism]
+    factory: Callable[[tuple[int, ...], int, float], M_co]
 
-    def __call__(self, schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
+    def __call__(self, schema: FeatureSchema, budget: PrivacyBudget) -> M_co:
         """Make the mechanism for the features of a schema; a budget without features is refused."""
         if budget.epsilon_x is None or budget.sampled is None:
             raise BudgetError("the budget is for the label alone: give epsilon_x and sampled to collect features")
         return self.make(schema.domain_sizes, budget.sampled, budget.epsilon_x)
 
-    def make(self, domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> Mechanism:
+    def make(self, domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> M_co:
         """Make the mechanism from the domain sizes, m and epsilon_x; a larger m than there are features means all.
 
         >>> grr_fs.make((2, 3), 10, 1.0)
@@ -113,30 +117,36 @@ def _grr(domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> GRR:
     return GRR(_one_value("grr", domain_sizes), epsilon=epsilon)
 
 
-grr_fs = MechanismEntry(name="grr-fs", title="GRR-FS", factory=GRRFS)
+grr_fs: MechanismEntry[FeatureMechanism] = MechanismEntry(name="grr-fs", title=GRRFS.title, factory=GRRFS)
 """The paper's mechanism."""
-grr_on_all = MechanismEntry(name="grr-on-all", title="GRR on all features", factory=_grr_on_all)
+grr_on_all: MechanismEntry[FeatureMechanism] = MechanismEntry(
+    name="grr-on-all", title="GRR on all features", factory=_grr_on_all
+)
 """GRR on every feature at the same user-level epsilon: the best m for GRR-FS."""
-joint_grr = MechanismEntry(name="joint-grr", title="joint GRR", factory=JointGRR)
+joint_grr: MechanismEntry[FeatureMechanism] = MechanismEntry(name="joint-grr", title=JointGRR.title, factory=JointGRR)
 """One randomized response for m sampled features together."""
-joint_grr_best = MechanismEntry(name="joint-grr-best", title="joint GRR, best m", factory=_joint_grr_best)
+joint_grr_best: MechanismEntry[FeatureMechanism] = MechanismEntry(
+    name="joint-grr-best", title="joint GRR, best m", factory=_joint_grr_best
+)
 """Joint GRR at the same user-level epsilon, with the m whose estimates vary least."""
-multi_bit = MechanismEntry(name="multi-bit", title="multi-bit", factory=_multi_bit)
+multi_bit: MechanismEntry[FeatureMechanism] = MechanismEntry(name="multi-bit", title=MultiBit.title, factory=_multi_bit)
 """LPGNN's mechanism."""
-multi_bit_best = MechanismEntry(name="multi-bit-best", title="multi-bit, best m", factory=_multi_bit_best)
+multi_bit_best: MechanismEntry[FeatureMechanism] = MechanismEntry(
+    name="multi-bit-best", title="multi-bit, best m", factory=_multi_bit_best
+)
 """LPGNN's mechanism at the same user-level epsilon, with the m that its analysis prefers."""
 grr = MechanismEntry(name="grr", title="GRR", factory=_grr)
 """GRR on a single value, such as a label."""
 subset_selection = MechanismEntry(name="subset-selection", title="subset selection", factory=_subset_selection)
 """A set of values that holds a single one, such as a label; the size of the set carries most information."""
 
-MECHANISMS: dict[str, MechanismEntry] = {
+MECHANISMS: dict[str, MechanismEntry[Mechanism]] = {
     entry.name: entry
     for entry in (grr_fs, grr_on_all, joint_grr, joint_grr_best, multi_bit, multi_bit_best, grr, subset_selection)
 }
 
 
-def find_mechanism(name: str) -> MechanismEntry:
+def find_mechanism(name: str) -> MechanismEntry[Mechanism]:
     """Return the entry of a name; a name that is not registered is refused.
 
     >>> find_mechanism("joint-grr").title
