@@ -74,7 +74,7 @@ def collect(private: PrivateGraph, epsilon: float, seed: int, folder: Path) -> S
     ends = np.array(private.graph.names)[private.graph.edges.T]
     _write_table(folder / "edges.csv", ["from", "to"], ends.tolist())
     store = ReportStore.open(f"sqlite:///{folder}/reports.db")
-    store.put(list(reports_of(perturbed, campaign)), now=0)
+    store.reports.put(list(reports_of(perturbed, campaign)), now=0)
     store.close()
     return split
 

@@ -26,8 +26,8 @@ from sqlalchemy import select
 
 from veilgraph.campaign.report import Report
 from veilgraph.collector import audit_log
-from veilgraph.collector.database import withdrawals
 from veilgraph.collector.store import ReportStore
+from veilgraph.collector.tables import withdrawals
 
 _CONNECTIONS = 16
 _Key = tuple[str, int | None]
@@ -111,11 +111,11 @@ class Ledger:
 
     def check(self, store: ReportStore) -> int:
         """Return the number of stored reports; raise AssertionError if the store contradicts the answers."""
-        found = list(store.iterate(self.collection.campaign))
+        found = list(store.reports.iterate(self.collection.campaign))
         by_key = {(report.node, report.wave): report for report in found}
         if len(by_key) < len(found):
             raise AssertionError("a node has two reports of one wave")
-        with store.engine.connect() as connection:
+        with store.database.engine.connect() as connection:
             own = withdrawals.c.campaign == self.collection.campaign.id
             tombstones = set(connection.execute(select(withdrawals.c.node).where(own)).scalars())
         if missing := self.withdrawn - tombstones:
@@ -124,7 +124,7 @@ class Ledger:
             raise AssertionError(f"{min(returned)} withdrew, and its report is stored")
         if invented := tombstones - self.withdrawing:
             raise AssertionError(f"{min(invented)} did not withdraw, and has a tombstone")
-        log = store.audit_log(self.collection.campaign.id)
+        log = store.audit_log.entries(self.collection.campaign.id)
         entries = [entry for entry in log if entry.action in ("withdraw", "object")]
         audit_log.check(log)
         if len(entries) != len(tombstones):

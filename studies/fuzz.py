@@ -210,7 +210,7 @@ def fuzz(*, inputs: int, seed: int, folder: Path, classes: int = 4) -> dict[str,
     if "Traceback" in log or "unexpected" in log:
         raise AssertionError(f"the log has an error: {log[-2000:]}")
     reading = ReportStore.open(store)
-    stored = list(reading.iterate(collection.campaign))  # raises if a report is not valid
+    stored = list(reading.reports.iterate(collection.campaign))  # raises if a report is not valid
     reading.close()
     if not {report.node for report in stored} <= set(collection.graph.names):
         raise AssertionError("a report of an unknown node was stored")

@@ -219,7 +219,7 @@ def test_the_recipe_collects_a_report_over_tls_into_postgresql(
                 assert done.returncode == 0, done.stderr
             assert "stored" in done.stdout
         store = ReportStore.open(url, create=False)
-        assert [report.node for report in store.iterate(collection.campaign)] == ["n0"]
+        assert [report.node for report in store.reports.iterate(collection.campaign)] == ["n0"]
         store.close()
     finally:
         postgres.remove()

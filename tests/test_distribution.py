@@ -173,7 +173,7 @@ def test_the_server_predicts_from_a_model_folder(
     url = f"sqlite:///{tmp_path}/reports.db"
     store = ReportStore.open(url)
     answers = [(name, i // 30) for i, name in enumerate(campaign.graph.names)]
-    store.put([campaign.report(name, label=label) for name, label in answers], now=0)
+    store.reports.put([campaign.report(name, label=label) for name, label in answers], now=0)
     store.close()
     train_files(url, tmp_path / "campaign.json", tmp_path / "edges.csv", out=tmp_path / "model")
     environment = installed("server")

@@ -111,7 +111,7 @@ def write_collection(folder: Path) -> None:
     reports = [
         collection.report(name, features=(i % 3, i % 2, i % 4), label=int(i < 30)) for i, name in enumerate(names)
     ]
-    store.put(reports, now=0)
+    store.reports.put(reports, now=0)
     store.close()
 
 

@@ -54,11 +54,11 @@ def is_open(path: Path) -> bool:
 def collect(campaign: Campaign, names: list[str]) -> ReportStore:
     """Store reports as a collector does; the store stays open, so that its journal is on the disk."""
     store = ReportStore.open("sqlite:///held/reports.db")
-    store.register(campaign, now=0)
+    store.documents.register(campaign, now=0)
     for i, name in enumerate(names):
         record = {"health": ("well", "ill")[i % 2]}
         sent = answer(campaign.to_json(), record, node=name, store=Path("devices") / name, max_epsilon=4.0)
-        store.put([Report.parse(sent, campaign)], now=0)
+        store.reports.put([Report.parse(sent, campaign)], now=0)
     return store
 
 

@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("c.json").write_text(CAMPAIGN.to_json())
     store = ReportStore.open("sqlite:///reports.db")
-    store.put([COLLECTION.report(f"n{i}") for i in range(5)], now=0)
+    store.reports.put([COLLECTION.report(f"n{i}") for i in range(5)], now=0)
     store.close()
 
 
@@ -48,8 +48,8 @@ def test_an_owner_withdraws_for_a_person(capsys: Capture) -> None:
     unknown = printed(capsys, "campaign", "withdraw", "n9", "--campaign", "c.json", code=2)
     assert "no report of node 'n9' in this campaign: check its name, and give --objection" in unknown
     store = ReportStore.open("sqlite:///reports.db", create=False)
-    assert store.count(CAMPAIGN.id) == 4
-    assert store.withdrawals(CAMPAIGN.id) == 1
+    assert store.reports.count(CAMPAIGN.id) == 4
+    assert store.withdrawals.count(CAMPAIGN.id) == 1
     store.close()
     log = printed(capsys, "campaign", "audit-log")
     assert "owner        withdraw" in log
@@ -64,8 +64,8 @@ def test_an_owner_records_the_objection_of_someone_who_has_not_answered(capsys: 
     assert "It is not reminded" in printed(capsys, *objection)
     assert json.loads(printed(capsys, *objection, "--json"))["status"] == "withdrawn before"
     assert nodes_to_remind(["n0", "n5"], store, CAMPAIGN) == []
-    assert store.count(CAMPAIGN.id) == 5
-    assert store.put([COLLECTION.report("n5")], now=0)[0].outcome.value == "withdrawn"
+    assert store.reports.count(CAMPAIGN.id) == 5
+    assert store.reports.put([COLLECTION.report("n5")], now=0)[0].outcome.value == "withdrawn"
     store.close()
     log = printed(capsys, "campaign", "audit-log")
     assert "owner        object" in log
@@ -78,8 +78,8 @@ def test_withdrawals_and_objections_are_counted_apart(capsys: Capture) -> None:
         printed(capsys, "campaign", "withdraw", node, *objection, "--yes", "--campaign", "c.json")
     store = ReportStore.administer("sqlite:///reports.db")
     for _ in range(2):
-        assert (store.withdrawals(CAMPAIGN.id), store.objections(CAMPAIGN.id)) == (1, 2)
-        store.purge(CAMPAIGN, now=0, actor="owner")
+        assert (store.withdrawals.count(CAMPAIGN.id), store.withdrawals.objections(CAMPAIGN.id)) == (1, 2)
+        store.purges.purge(CAMPAIGN, now=0, actor="owner")
     store.close()
 
 
@@ -89,7 +89,7 @@ def test_an_owner_is_asked_before_what_cannot_be_undone(capsys: Capture, monkeyp
     assert "This cannot be undone. Withdraw?" in refused
     assert "nothing was withdrawn" in refused
     store = ReportStore.open("sqlite:///reports.db", create=False)
-    assert store.count(CAMPAIGN.id) == 5
+    assert store.reports.count(CAMPAIGN.id) == 5
     store.close()
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert "is deleted" in printed(capsys, "campaign", "withdraw", "n1", "--campaign", "c.json")
@@ -97,11 +97,11 @@ def test_an_owner_is_asked_before_what_cannot_be_undone(capsys: Capture, monkeyp
 
 def test_a_list_of_withdrawals_survives_an_older_backup(capsys: Capture) -> None:
     older = ReportStore.open("sqlite:///older.db")
-    older.put([COLLECTION.report(f"n{i}") for i in range(5)], now=0)
+    older.reports.put([COLLECTION.report(f"n{i}") for i in range(5)], now=0)
     older.close()
     store = ReportStore.administer("sqlite:///reports.db")
     for node in ("n1", "n2"):
-        store.withdraw(CAMPAIGN.id, node, now=0)
+        store.withdrawals.withdraw(CAMPAIGN.id, node, now=0)
     store.close()
     write = ["campaign", "withdrawals", "--campaign", "c.json", "--out", "w.csv"]
     assert "2 withdrawals added to w.csv. It names people: keep it secret" in printed(capsys, *write)
@@ -125,18 +125,18 @@ def test_a_list_of_withdrawals_survives_an_older_backup(capsys: Capture) -> None
     }
     assert "2 nodes of this campaign in the list; withdrawn again: 0" in printed(capsys, *again)
     store = ReportStore.open("sqlite:///reports.db", create=False)
-    assert {report.node for report in store.iterate(CAMPAIGN)} == {"n0", "n3", "n4"}
+    assert {report.node for report in store.reports.iterate(CAMPAIGN)} == {"n0", "n3", "n4"}
     store.close()
 
 
 def test_after_a_purge_the_list_of_withdrawals_names_nobody_of_the_campaign(capsys: Capture) -> None:
     store = ReportStore.administer("sqlite:///reports.db")
-    store.withdraw(CAMPAIGN.id, "n1", now=0, actor="owner")
+    store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=0, actor="owner")
     write = ["campaign", "withdrawals", "--campaign", "c.json", "--out", "w.csv"]
     printed(capsys, *write)
     other = "another-campaign"
     Path("w.csv").write_text(Path("w.csv").read_text() + f'"{other}","x"\n')
-    store.purge(CAMPAIGN, now=0, actor="owner")
+    store.purges.purge(CAMPAIGN, now=0, actor="owner")
     store.close()
     assert "The campaign is purged: 1 name removed from w.csv" in printed(capsys, *write)
     assert Path("w.csv").read_text() == f'"campaign","node"\n"{other}","x"\n'
@@ -262,11 +262,11 @@ def test_a_purge_at_once_is_confirmed_by_the_owner(capsys: Capture) -> None:
         refused = printed(capsys, *unconfirmed, code=2)
         assert "would delete 5 reports of 'Tests' for ever: if you mean it" in refused
         assert f"--confirm {made.id[:8]}" in refused
-    assert ReportStore.open("sqlite:///reports.db", create=False).purged(made.id) is None
+    assert ReportStore.open("sqlite:///reports.db", create=False).purges.hour(made.id) is None
     confirmed = [*purge, "--confirm", made.id[:8]]
     assert "5 reports deleted. The campaign accepts none again" in printed(capsys, *confirmed)
     assert "0 reports deleted" in printed(capsys, *confirmed)
     store = ReportStore.open("sqlite:///reports.db")
-    (result,) = store.put([COLLECTION.report("n2")], now=0)
+    (result,) = store.reports.put([COLLECTION.report("n2")], now=0)
     assert result.outcome.value == "purged"
     store.close()

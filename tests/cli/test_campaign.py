@@ -603,7 +603,7 @@ def test_names_and_tokens_that_begin_like_formulas_are_neutral_in_the_table_and_
         cell = next(row["token"] for row in rows("t.csv") if row["token"].startswith("'"))
         number = next(n for n, name in enumerate(names) if token_for(key, campaign.id, name) == cell[1:])
         assert main(["submit", files[number], "--url", str(client.base_url), "--token", cell, "--again"]) == 0
-        assert {report.node for report in store.iterate(campaign)} == set(names)
+        assert {report.node for report in store.reports.iterate(campaign)} == set(names)
 
 
 def test_mistakes_in_submitting_are_one_line(folder: Path, capsys: Capture) -> None:

@@ -20,8 +20,8 @@ def folder(tmp_path: Path) -> Path:
     """Write a campaign with tokens; n0 and n1 reported, n2 withdrew."""
     RING.write(tmp_path)
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    store.put([RING.report("n0"), RING.report("n1")], now=0)
-    store.withdraw(RING.campaign.id, "n2", now=0)
+    store.reports.put([RING.report("n0"), RING.report("n1")], now=0)
+    store.withdrawals.withdraw(RING.campaign.id, "n2", now=0)
     store.close()
     words = ["tokens", str(tmp_path / "campaign.json"), "--keys-file", str(tmp_path / "k.txt"), "--new-key", "--graph"]
     options = ["--out", str(tmp_path / "tokens.csv"), "--url", "https://collect.example.org"]
@@ -79,7 +79,7 @@ def test_people_without_links_are_not_left_out_of_reminders(folder: Path, capsys
 def test_after_a_purge_nobody_is_reminded(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A purge forgets who withdrew or objected: a list would name them, with their links."""
     store = ReportStore.administer(f"sqlite:///{folder}/reports.db")
-    store.purge(RING.campaign, now=0, actor="owner")
+    store.purges.purge(RING.campaign, now=0, actor="owner")
     store.close()
     assert missing(folder, "--tokens", str(folder / "tokens.csv")) == 2
     assert "the reports of this campaign were deleted, and it accepts none again" in capsys.readouterr().err

@@ -142,7 +142,7 @@ def test_every_method_that_needs_no_features_trains_and_predicts(folder: Path, c
     budget, rng = PrivacyBudget(epsilon_y=mechanism.epsilon), np.random.default_rng(0)
     drawn = simulate(PEOPLE, budget, split, rng=rng, label=lambda *_: mechanism)
     store = ReportStore.open(STORE)
-    store.put(list(reports_of(replace(drawn, graph=graph), campaign)), now=0)
+    store.reports.put(list(reports_of(replace(drawn, graph=graph), campaign)), now=0)
     store.close()
     train = f"train --store {STORE} --campaign campaign.json {TABLES} --device cpu"
     for name in ("structure_only", "majority", "veil_labels"):

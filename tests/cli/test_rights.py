@@ -54,7 +54,7 @@ def test_a_person_withdraws_and_checks_both_receipts(client: httpx.Client, store
     assert main([*withdraw, "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again == {"node": "n1", "status": "withdrawn before", "receipt": json.loads(Path("w.json").read_text())}
-    assert store.count(COLLECTION.campaign.id) == 0
+    assert store.reports.count(COLLECTION.campaign.id) == 0
 
     for receipt in ("stored.json", "w.json"):
         assert main(["receipt", "check", receipt, "--url", url, "--json"]) == 0
@@ -71,10 +71,10 @@ def test_a_withdrawal_is_asked_for_twice_because_it_is_final(
     refused = complaint(capsys, withdraw)
     assert "This cannot be undone" in refused
     assert "nothing was withdrawn: answer y" in refused
-    assert store.objections(COLLECTION.campaign.id) == 0
+    assert store.withdrawals.objections(COLLECTION.campaign.id) == 0
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(withdraw) == 0
-    assert store.objections(COLLECTION.campaign.id) == 1
+    assert store.withdrawals.objections(COLLECTION.campaign.id) == 1
 
 
 def test_a_report_that_is_stored_is_sent_again_only_where_the_person_says_so(

@@ -94,6 +94,6 @@ def test_a_wave_that_would_not_be_taken_up_fails_the_check(
     assert len(told.err.splitlines()) == 1
     store = ReportStore.open("sqlite:///r.db")
     for document in (first, one, two):
-        store.register(document, now=0.0)
+        store.documents.register(document, now=0.0)
     store.close()
     assert main([*check, "--port", "0"]) == 2, "it was served"

@@ -534,7 +534,7 @@ def test_names_are_added_from_a_file(page: Page) -> None:
 def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, tmp_path: Path, answer: Any) -> None:
     first, one = waves_of(answer)
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    store.register(first, now=0.0)
+    store.documents.register(first, now=0.0)
     key = new_key()
     app = make_app(
         campaign=one,
@@ -560,7 +560,7 @@ def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, t
         assert text(page, "standing") == "The server holds exactly these changed answers."
         page.run("document.getElementById('withdraw').click(); document.getElementById('sure-yes').click()")
         page.until("document.getElementById('withdraw-part').hidden")
-        assert store.withdrawals(first.id) == 1
+        assert store.withdrawals.count(first.id) == 1
         assert page.complaints == []
 
 

@@ -14,7 +14,7 @@ from tests.support.axe import needs_axe, violations
 from tests.support.browser_module import BROWSER
 from tests.support.chromium import Page, needs_chromium
 from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SCHEMA, SUBMIT, ready, serving
-from veilgraph.collector.store import Standing
+from veilgraph.collector.reports import Standing
 
 TABLES: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((BROWSER / "languages").iterdir())

@@ -190,8 +190,8 @@ def test_an_objection_reaches_a_real_collector_and_ends_reminders(page: Page, tm
         ready(page, f"{client.base_url}#node=n3&token={collection.token('n3')}", width=390)
         withdraw(page)
     assert nodes_to_remind(["n2", "n3"], store, collection.campaign) == ["n2"]
-    assert store.count(collection.campaign.id) == 0
-    assert [entry.action for entry in store.audit_log(collection.campaign.id)].count("object") == 1
+    assert store.reports.count(collection.campaign.id) == 0
+    assert [entry.action for entry in store.audit_log.entries(collection.campaign.id)].count("object") == 1
 
 
 # --- The memory of a series ------------------------------------------------------------------------------------------

@@ -26,7 +26,8 @@ from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials
 from veilgraph.collector.middleware import Limits
-from veilgraph.collector.store import PutResult, ReportStore
+from veilgraph.collector.reports import PutResult, Reports
+from veilgraph.collector.store import ReportStore
 from veilgraph.errors import GraphError, RunError, StoreFullError, StoreUnavailableError
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import FeatureSchema
@@ -139,11 +140,11 @@ REPORT = COLLECTION.report("n4").document
 def test_a_body_that_is_not_a_report_of_this_node_is_refused(
     client: httpx.Client, store: ReportStore, body: bytes, reason: str
 ) -> None:
-    before = store.count(COLLECTION.campaign.id)
+    before = store.reports.count(COLLECTION.campaign.id)
     response = client.put("/v1/reports/n4", content=body, headers=COLLECTION.headers("n4"))
     assert response.json()["error"] == reason
     assert response.status_code == (413 if reason == "too_large" else 422)
-    assert store.count(COLLECTION.campaign.id) == before
+    assert store.reports.count(COLLECTION.campaign.id) == before
 
 
 COUNTRIES = FeatureSchema(classes=tuple(f"c{i}" for i in range(18)))
@@ -169,7 +170,7 @@ def test_a_set_is_stored_and_any_other_is_refused_with_one_sentence(tmp_path: Pa
             assert result["status"] == 422
         other = client.put("/v1/reports/n1", json=good.document | {"campaign": "0" * 64}, headers=headers)
         assert "another campaign" in other.json()["detail"]
-        assert store.count(campaign.id) == 0
+        assert store.reports.count(campaign.id) == 0
         assert put(client, good, collection).status_code == 201
         assert put(client, good, collection).status_code == 200
         conflict = collection.report("n1", features=None, label=(0, 1, 2, 3, 4, 5))
@@ -177,7 +178,7 @@ def test_a_set_is_stored_and_any_other_is_refused_with_one_sentence(tmp_path: Pa
         schema = client.get("/openapi.json").json()["paths"]["/v1/reports/{node}"]["put"]["requestBody"]
         label = schema["content"]["application/json"]["schema"]["properties"]["label"]["anyOf"][0]
         assert (label["minItems"], label["maxItems"], label["uniqueItems"]) == (6, 6, True)
-    assert list(store.iterate(campaign)) == [good]
+    assert list(store.reports.iterate(campaign)) == [good]
     store.close()
 
 
@@ -294,8 +295,9 @@ def test_nodes_with_odd_names_can_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize("node", ["a\0b", "\ud800", "a\x1f"])
 def test_a_name_that_no_database_holds_is_refused_before_the_store(tmp_path: Path, node: str) -> None:
     """Even if the organiser admits the node, and gives its owner a token."""
-    store = Broken.open(f"sqlite:///{tmp_path}/reports.db")
-    store.error = AssertionError("the store was asked")
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    store.reports = broken = Broken(store.database)
+    broken.error = AssertionError("the store was asked")
     with collecting(tmp_path, COLLECTION, store=store, joined=[node]) as client:
         entry = COLLECTION.entry(node)
         batch = client.post("/v1/reports", content=COLLECTION.batch(entry))
@@ -380,8 +382,8 @@ def test_of_many_at_once_for_one_node_one_is_stored(client: httpx.Client) -> Non
     assert statuses == {201: 1, 200: 1, 409: 6}
 
 
-class Broken(ReportStore):
-    """A store whose writes fail."""
+class Broken(Reports):
+    """Reports that cannot be written."""
 
     error: Exception = StoreUnavailableError("down")
 
@@ -396,8 +398,9 @@ class Broken(ReportStore):
 def test_a_report_that_cannot_be_stored_is_not_acknowledged(
     tmp_path: Path, error: Exception, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = Broken.open(f"sqlite:///{tmp_path}/reports.db")
-    store.error = error
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    store.reports = broken = Broken(store.database)
+    broken.error = error
     with collecting(tmp_path, COLLECTION, store=store) as client:
         response = put(client, COLLECTION.report("n1"))
         assert response.status_code == status
@@ -412,8 +415,9 @@ def test_no_payload_and_no_token_reaches_a_log(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     marked = "n13"
-    store = Broken.open(f"sqlite:///{tmp_path}/reports.db")
-    store.error = RuntimeError(COLLECTION.report(marked).to_json())
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    store.reports = broken = Broken(store.database)
+    broken.error = RuntimeError(COLLECTION.report(marked).to_json())
     token = COLLECTION.token(marked)
     with collecting(tmp_path, COLLECTION, store=store) as client:
         put(client, COLLECTION.report(marked))
@@ -438,7 +442,7 @@ def test_refusals_are_counted_by_reason_and_kept(tmp_path: Path) -> None:
             client.put("/v1/reports/n1", content=b"{}", headers={"Authorization": "Bearer x"})
         client.get("/nowhere")
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    assert store.refusals(COLLECTION.campaign.id) == {"http_404": 1, "wrong_token": 3}
+    assert store.refusals.by_reason(COLLECTION.campaign.id) == {"http_404": 1, "wrong_token": 3}
     store.close()
 
 

@@ -80,11 +80,11 @@ def test_stores_that_append_at_the_same_time_make_one_chain(store_url: str) -> N
     def record(number: int) -> None:
         start.wait()
         for i in range(5):
-            stores[number % 2].record("export", {"number": number, "i": i}, now=7201.0, actor="owner")
+            stores[number % 2].audit_log.record("export", {"number": number, "i": i}, now=7201.0, actor="owner")
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(record, range(6)))
-    entries = stores[0].audit_log("")
+    entries = stores[0].audit_log.entries("")
     assert check(entries) == entries[-1].hash
     assert len(entries) == 30
     assert {entry.hour for entry in entries} == {7200}
@@ -98,18 +98,18 @@ def test_stores_that_append_at_the_same_time_make_one_chain(store_url: str) -> N
 def test_the_log_of_a_campaign_does_not_depend_on_what_happens_in_others(store_url: str) -> None:
     store = ReportStore.open(store_url)
     for number in range(3):
-        store.record("export", {"campaign": "a", "n": number}, now=0, actor="owner")
-    alone = store.audit_log("a")
+        store.audit_log.record("export", {"campaign": "a", "n": number}, now=0, actor="owner")
+    alone = store.audit_log.entries("a")
     for campaign in ("b", "a", "b", "c", "a"):
-        store.record("login", {"campaign": campaign}, now=0, actor="viewer")
-    assert store.audit_log("a")[:3] == alone
-    assert {name: [entry.sequence for entry in log] for name, log in store.audit_logs().items()} == {
+        store.audit_log.record("login", {"campaign": campaign}, now=0, actor="viewer")
+    assert store.audit_log.entries("a")[:3] == alone
+    assert {name: [entry.sequence for entry in log] for name, log in store.audit_log.by_campaign().items()} == {
         "a": [1, 2, 3, 4, 5],
         "b": [1, 2],
         "c": [1],
     }
-    heads = check_all(store.audit_logs(), heads=[alone[0].hash, store.audit_log("b")[-1].hash])
-    assert heads == {name: store.audit_log(name)[-1].hash for name in "abc"}
+    heads = check_all(store.audit_log.by_campaign(), heads=[alone[0].hash, store.audit_log.entries("b")[-1].hash])
+    assert heads == {name: store.audit_log.entries(name)[-1].hash for name in "abc"}
     store.close()
 
 

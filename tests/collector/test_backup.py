@@ -129,18 +129,18 @@ def test_after_a_restored_backup_everyone_sends_again_and_withdrawn_ones_do_not_
 
     with Server(options, log=tmp_path / "log") as collector:
         store = ReportStore.open(store_url, create=False)
-        restored = {report.node: report.document for report in store.iterate(campaign)}
+        restored = {report.node: report.document for report in store.reports.iterate(campaign)}
         assert set(early) - {before} <= set(restored), "the backup lacks what was acknowledged before it began"
         assert before not in restored
         assert all(devices.acknowledged[node] == report for node, report in restored.items())
         # Those who withdrew after the backup are back, and two things tell.
         assert {listed, after} <= set(restored)
         assert check_receipt(collector.url, receipt) == "another"
-        assert [entry.action for entry in store.audit_log(campaign.id)].count("withdraw") == 1
+        assert [entry.action for entry in store.audit_log.entries(campaign.id)].count("withdraw") == 1
 
         capsys.readouterr()
         assert main(["campaign", "withdraw", "--listed", "withdrawals.csv", *commands, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out) == {"listed": 2, "withdrawn": 1, "withdrawals": 2}
+        assert json.loads(capsys.readouterr().out) == {"listed": 2, "withdrawn": 1, "withdrawals": 2, "objections": 0}
         first = dict(devices.acknowledged)
         for node in set(nodes) - {before, listed}:
             # The same report: nobody draws again, and what is stored already is stored once.
@@ -152,7 +152,7 @@ def test_after_a_restored_backup_everyone_sends_again_and_withdrawn_ones_do_not_
         devices.withdraw(collector.url, after)
         assert check_receipt(collector.url, receipt) == "withdrawn"
         assert collector.stop() == 0
-    final = {report.node: report.document for report in store.iterate(campaign)}
+    final = {report.node: report.document for report in store.reports.iterate(campaign)}
     assert final == {node: report for node, report in first.items() if node not in (before, listed, after)}
-    audit_log.check(store.audit_log(campaign.id))
+    audit_log.check(store.audit_log.entries(campaign.id))
     store.close()

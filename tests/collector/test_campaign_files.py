@@ -47,7 +47,7 @@ def test_every_campaign_of_the_file_is_served_below_its_name(tmp_path: Path) -> 
         # A campaign that is no longer named is not served, and its reports stay.
         assert client.get("/c/mobility-2027/v1/campaign").status_code == 404
     opened = ReportStore.open(store, create=False)
-    assert [opened.count(each.campaign.id) for each in campaigns.values()] == [1, 1]
+    assert [opened.reports.count(each.campaign.id) for each in campaigns.values()] == [1, 1]
     opened.close()
 
 

@@ -29,9 +29,9 @@ COLLECTION = Collection.ring(40)
 
 def store_of_31_reports(folder: Path) -> ReportStore:
     store = ReportStore.open(f"sqlite:///{folder}/reports.db")
-    store.put([COLLECTION.report(f"n{i}", features=(i % 3, 0, i % 4), label=i % 2) for i in range(30)], now=1e9)
-    store.put([COLLECTION.report("n30", features=None)], now=1e9 + 90_000)
-    store.add_refusals(COLLECTION.campaign.id, {"not_valid": 3, "<script>": 1})
+    store.reports.put([COLLECTION.report(f"n{i}", features=(i % 3, 0, i % 4), label=i % 2) for i in range(30)], now=1e9)
+    store.reports.put([COLLECTION.report("n30", features=None)], now=1e9 + 90_000)
+    store.refusals.add(COLLECTION.campaign.id, {"not_valid": 3, "<script>": 1})
     return store
 
 
@@ -183,8 +183,8 @@ def test_the_reports_can_be_downloaded(client: httpx.Client) -> None:
 
 def test_who_has_not_answered_is_listed_for_the_owner_without_those_who_withdrew(tmp_path: Path) -> None:
     store = store_of_31_reports(tmp_path)
-    store.withdraw(COLLECTION.campaign.id, "n35", now=1e9)
-    store.withdraw(COLLECTION.campaign.id, "n0", now=1e9)
+    store.withdrawals.withdraw(COLLECTION.campaign.id, "n35", now=1e9)
+    store.withdrawals.withdraw(COLLECTION.campaign.id, "n0", now=1e9)
     with collecting(COLLECTION, store) as client:
         assert client.get("/dashboard/missing.csv").status_code == 401
         listed = client.get("/dashboard/missing.csv", headers=COLLECTION.admin)
@@ -198,10 +198,10 @@ def test_who_has_not_answered_is_listed_for_the_owner_without_those_who_withdrew
 
 def test_after_a_purge_dashboard_and_status_say_so_and_list_nobody(tmp_path: Path) -> None:
     store = store_of_31_reports(tmp_path)
-    store.withdraw(COLLECTION.campaign.id, "n35", now=1e9)
+    store.withdrawals.withdraw(COLLECTION.campaign.id, "n35", now=1e9)
     with collecting(COLLECTION, store) as client:
         before = client.get("/v1/status").json()
-        store.purge(COLLECTION.campaign, now=1e9, actor="owner")
+        store.purges.purge(COLLECTION.campaign, now=1e9, actor="owner")
         after = client.get("/v1/status").json()
         page = client.get("/dashboard", headers=COLLECTION.admin).text
         for name in ("missing.csv", "reports.parquet"):
@@ -222,7 +222,7 @@ def test_joint_features_are_estimated_from_those_who_were_asked_and_downloaded(t
     collection = replace(ring, campaign=replace(ring.campaign, feature_mechanism=mechanism))
     asked = [(i % 3, None, i % 4) if i < 20 else (None, 1, i % 4) for i in range(30)]
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    store.put([collection.report(f"n{i}", features=features) for i, features in enumerate(asked)], now=1e9)
+    store.reports.put([collection.report(f"n{i}", features=features) for i, features in enumerate(asked)], now=1e9)
     with collecting(collection, store) as client:
         text = client.get("/dashboard", headers=collection.admin).text
         content = client.get("/dashboard/reports.parquet", headers=collection.admin).content
@@ -250,7 +250,7 @@ def page_of_labels(folder: Path, ill: int, plausible: PlausibleShares | None, *,
     ring = Collection.ring(300)
     collection = Collection.on(ring.graph, schema=replace(ring.campaign.schema, classes=classes))
     store = ReportStore.open(f"sqlite:///{folder}/reports.db")
-    store.put([collection.report(f"n{i}", features=None, label=int(i < ill)) for i in range(300)], now=0)
+    store.reports.put([collection.report(f"n{i}", features=None, label=int(i < ill)) for i in range(300)], now=0)
     app = make_app(
         campaign=collection.campaign,
         graph=collection.graph,
@@ -296,7 +296,7 @@ def test_label_sets_are_explained_estimated_and_downloaded(tmp_path: Path) -> No
     collection = Collection.on(ring.graph, schema=replace(ring.campaign.schema, classes=classes))
     codes = [tuple(range(6)) if i % 3 == 0 else tuple(range(1 + i % 12, 7 + i % 12)) for i in range(90)]
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    store.put([collection.report(f"n{i}", features=None, label=codes[i]) for i in range(90)], now=0)
+    store.reports.put([collection.report(f"n{i}", features=None, label=codes[i]) for i in range(90)], now=0)
     with collecting(collection, store) as client:
         text = client.get("/dashboard", headers=collection.admin).text
         parquet = client.get("/dashboard/reports.parquet", headers=collection.admin)

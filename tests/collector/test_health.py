@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from tests.support.collection import Collection
 from tests.support.running_collector import collecting, wait_until
-from veilgraph.campaign.report import Report
-from veilgraph.collector.store import PutResult, ReportStore
+from veilgraph.collector.database import Database
+from veilgraph.collector.store import ReportStore
 from veilgraph.errors import StoreFullError
 
 RING = Collection.ring(5)
@@ -32,7 +32,7 @@ def test_tables_of_another_version_make_the_collector_unready_and_not_dead(store
     with collecting(RING, store) as client:
         assert statuses(client, "GET") == statuses(client, "HEAD") == [200, 200, 200]
         assert client.head("/health/ready").content == b""
-        with store.engine.begin() as connection:
+        with store.database.engine.begin() as connection:
             connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         assert statuses(client, "GET") == statuses(client, "HEAD") == [200, 503, 503]
         detail = client.get("/health/ready").json()["detail"]
@@ -41,51 +41,49 @@ def test_tables_of_another_version_make_the_collector_unready_and_not_dead(store
 
 def set_pages(store: ReportStore, more: int) -> None:
     """Let the database grow by so many pages; its pool has one connection in use at a time."""
-    with store.engine.connect() as connection:
+    with store.database.engine.connect() as connection:
         pages = connection.execute(text("PRAGMA page_count")).scalar_one()
         connection.execute(text(f"PRAGMA max_page_count = {pages + more}"))
 
 
 def test_a_store_without_room_takes_no_probe_and_one_with_room_is_left_as_it_was(store: ReportStore) -> None:
-    store.register(RING.campaign, now=0)
-    store.check_writes()
-    assert store.count("") == 0
+    store.documents.register(RING.campaign, now=0)
+    store.database.check_writes()
+    assert store.reports.count("") == 0
     set_pages(store, 0)
     with pytest.raises(StoreFullError):
-        store.record("export", {"campaign": "c", "text": "x" * 100_000}, now=0, actor="owner")
+        store.audit_log.record("export", {"campaign": "c", "text": "x" * 100_000}, now=0, actor="owner")
     with suppress(StoreFullError):
         for _ in range(100):  # takes what the first probe left free
-            store.record("export", {"campaign": "c", "text": "x" * 4000}, now=0, actor="owner")
+            store.audit_log.record("export", {"campaign": "c", "text": "x" * 4000}, now=0, actor="owner")
     with pytest.raises(StoreFullError):
-        store.check_writes()
+        store.database.check_writes()
     set_pages(store, 1000)
-    store.check_writes()
+    store.database.check_writes()
 
 
-class Full(ReportStore):
-    """A store that a test fills and empties."""
+class Full(Database):
+    """A database that a test fills and empties."""
 
     is_full = False
 
-    def put(self, submitted: Sequence[Report], *, now: float) -> list[PutResult]:
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
         if self.is_full:
             raise StoreFullError("full")
-        return super().put(submitted, now=now)
-
-    def check_writes(self) -> None:
-        if self.is_full:
-            raise StoreFullError("full")
+        with super().writing() as connection:
+            yield connection
 
 
 def test_a_full_store_makes_the_collector_unready_until_there_is_room(tmp_path: Path) -> None:
-    store = Full.open(f"sqlite:///{tmp_path}/reports.db")
-    with collecting(RING, store) as client:
+    database = Full.open(f"sqlite:///{tmp_path}/reports.db", creates=True, writes=True)
+    with collecting(RING, ReportStore(database)) as client:
         assert statuses(client, "GET") == [200, 200, 200]
-        store.is_full = True
+        database.is_full = True
         response = client.put("/v1/reports/n1", json=RING.report("n1").document, headers=RING.headers("n1"))
         assert response.status_code == 507
         wait_until(lambda: statuses(client, "GET") == [200, 503, 503])
-        store.is_full = False
+        database.is_full = False
         wait_until(lambda: statuses(client, "GET") == [200, 200, 200])
 
 
@@ -94,7 +92,7 @@ def test_gauges_follow_what_is_stored_and_what_is_withdrawn(store: ReportStore) 
         lines = client.get("/metrics", headers=RING.admin).text.splitlines()
         return {line.split("{")[0].split()[0]: float(line.split()[-1]) for line in lines if not line.startswith("#")}
 
-    store.put([RING.report("n0")], now=0)
+    store.reports.put([RING.report("n0")], now=0)
     with collecting(RING, store) as client:
         wait_until(lambda: gauges(client)["veilgraph_reports_stored"] == 1)
         for node in ("n1", "n1", "n2"):

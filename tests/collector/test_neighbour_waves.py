@@ -94,9 +94,9 @@ def test_a_series_is_collected_with_one_token_and_withdrawn_as_a_whole(store_url
                 send(str(client.base_url), report, token("u1"))
             assert not send(str(client.base_url), report, token("u1"), again=True), "it was stored before"
     store = ReportStore.open(store_url)
-    assert [store.count(FIRST.id, wave=wave) for wave in (0, 1, 2)] == [2, 1, 1]
-    assert [report.node for report in store.iterate(TWO)] == ["u1"]
-    assert [report.node for report in store.iterate(FIRST)] == ["u1", "u2"]
+    assert [store.reports.count(FIRST.id, wave=wave) for wave in (0, 1, 2)] == [2, 1, 1]
+    assert [report.node for report in store.reports.iterate(TWO)] == ["u1"]
+    assert [report.node for report in store.reports.iterate(FIRST)] == ["u1", "u2"]
     assert "u2" in nodes_to_remind(NAMES, store, TWO)
     assert set(nodes_to_remind(NAMES, store, FIRST)) == set(NAMES) - {"u1", "u2"}, "an answer is no label"
     assert "u1" not in nodes_to_remind(NAMES, store, TWO)
@@ -107,9 +107,9 @@ def test_a_series_is_collected_with_one_token_and_withdrawn_as_a_whole(store_url
         assert [check_receipt(url, receipt.document) for receipt in receipts] == ["withdrawn"] * 3
         with pytest.raises(SendError, match="withdrawn"):
             send(url, report, token("u1"))
-    assert [store.count(FIRST.id, wave=wave) for wave in (0, 1, 2)] == [1, 0, 0]
-    assert store.purge(TWO, now=0.0, actor="owner") == 1
-    assert store.purged(FIRST.id) is not None
+    assert [store.reports.count(FIRST.id, wave=wave) for wave in (0, 1, 2)] == [1, 0, 0]
+    assert store.purges.purge(TWO, now=0.0, actor="owner") == 1
+    assert store.purges.hour(FIRST.id) is not None
     store.close()
     with serving(store_url, TWO) as client:
         assert put(client, "u3", [0], TWO).json()["error"] == "purged"
@@ -221,7 +221,7 @@ def test_in_turns_only_the_people_of_a_wave_answer_it_and_are_reminded(tmp_path:
         assert f"<dt>Share of the nodes whose turn it is</dt><dd>{share}</dd>" in page
         assert f'<td class="number quiet">{share}</td>' in page
         assert "Share of all nodes" not in page
-        store.withdraw(first.id, others[0], now=1e9)
+        store.withdrawals.withdraw(first.id, others[0], now=1e9)
         page = client.get("/dashboard", headers=admin).text
         assert f"{len(listed)} of {len(mine)} nodes whose turn it is {has} not" in page, (
             "another turn's withdrawal counts"
@@ -267,12 +267,12 @@ def test_the_dashboard_shows_the_waves_of_the_series(tmp_path: Path) -> None:
 def test_a_wave_of_another_series_is_not_served(tmp_path: Path) -> None:
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     with pytest.raises(StoreError, match="is of another series"):
-        store.register(ONE, now=0.0)
-    store.register(FIRST, now=0.0)
-    store.register(ONE, now=0.0)
-    store.register(ONE, now=0.0)
+        store.documents.register(ONE, now=0.0)
+    store.documents.register(FIRST, now=0.0)
+    store.documents.register(ONE, now=0.0)
+    store.documents.register(ONE, now=0.0)
     with pytest.raises(StoreError, match="another wave 1 of this series was served before"):
-        store.register(waves_of(CAPPED)[1], now=0.0)
+        store.documents.register(waves_of(CAPPED)[1], now=0.0)
     store.close()
 
 

@@ -9,13 +9,13 @@ from contextlib import suppress
 
 import pytest
 
+from veilgraph.collector.database import Database
 from veilgraph.collector.outages import DatabaseWatch
-from veilgraph.collector.store import ReportStore
 from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 
 
-class Switched(ReportStore):
-    """A store whose database a test switches off and on; it counts how often it was asked."""
+class Switched(Database):
+    """A database that a test switches off and on; it counts how often it was asked."""
 
     error: Exception | None = None
     asked = 0

@@ -52,16 +52,16 @@ def test_a_participant_answers_checks_the_receipt_and_withdraws_in_the_browser(
     )
     page.until("!document.querySelector('#review').hidden")
     shown = page.run("document.querySelector('#raw').textContent")
-    assert store.count(COLLECTION.campaign.id) == 0
+    assert store.reports.count(COLLECTION.campaign.id) == 0
     page.run("document.querySelector('#send').click()")
     page.until("!document.querySelector('#done').hidden")
-    (report,) = store.iterate(COLLECTION.campaign)
+    (report,) = store.reports.iterate(COLLECTION.campaign)
     assert report.to_json() == "".join(shown.split())
     page.run("check.click()")
     page.until("standing.textContent === 'The server holds exactly these changed answers.'")
     page.run("withdraw.click(); document.querySelector('#sure-yes').click()")
     page.until("document.querySelector('#done-heading').textContent === 'You have withdrawn.'")
-    assert store.count(COLLECTION.campaign.id) == 0
+    assert store.reports.count(COLLECTION.campaign.id) == 0
     page.run("check.click()")
     page.until("standing.textContent.includes('they were withdrawn')")
     assert page.complaints == []
@@ -71,7 +71,7 @@ def test_the_dashboard_of_label_sets_fits_a_phone(page: Page, tmp_path: Path) ->
     classes = tuple(f"a country with a rather long name, number {i}" for i in range(18))
     collection = Collection.on(COLLECTION.graph, schema=replace(COLLECTION.campaign.schema, classes=classes))
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    store.put([collection.report(f"n{i}", label=tuple(range(i % 13, i % 13 + 6))) for i in range(30)], now=1e9)
+    store.reports.put([collection.report(f"n{i}", label=tuple(range(i % 13, i % 13 + 6))) for i in range(30)], now=1e9)
     with collecting(collection, store) as client:
         page.open(f"{client.base_url}/dashboard")
         page.complaints.clear()  # the browser reports the 401 of a page that asks to sign in
@@ -90,7 +90,9 @@ def test_the_dashboard_of_label_sets_fits_a_phone(page: Page, tmp_path: Path) ->
 def test_the_owner_signs_in_with_the_keyboard_and_sees_the_dashboard(
     client: httpx.Client, store: ReportStore, page: Page, tmp_path: Path
 ) -> None:
-    store.put([COLLECTION.report(f"n{i}", features=(i % 3, i % 2, i % 4), label=i % 2) for i in range(8, 28)], now=1e9)
+    store.reports.put(
+        [COLLECTION.report(f"n{i}", features=(i % 3, i % 2, i % 4), label=i % 2) for i in range(8, 28)], now=1e9
+    )
     page.open(f"{client.base_url}/dashboard")
     page.complaints.clear()  # the browser reports the 401 of a page that asks to sign in
     assert page.run("document.activeElement.id") == "token"

@@ -79,7 +79,7 @@ def test_a_withdrawn_report_is_deleted_and_refused_again(client: httpx.Client, s
         assert (refused.status_code, refused.json()["error"]) == (410, "withdrawn")
     (result,) = client.post("/v1/reports", content=COLLECTION.batch(COLLECTION.entry("n1"))).json()["results"]
     assert (result["status"], result["reason"]) == (410, "withdrawn")
-    assert "n1" not in {report.node for report in store.iterate(CAMPAIGN)}
+    assert "n1" not in {report.node for report in store.reports.iterate(CAMPAIGN)}
 
 
 def test_only_the_nodes_own_token_withdraws(client: httpx.Client, store: ReportStore) -> None:
@@ -89,7 +89,7 @@ def test_only_the_nodes_own_token_withdraws(client: httpx.Client, store: ReportS
         assert (refused.status_code, refused.json()["error"]) == (401, "wrong_token")
     unknown = delete(client, "nobody")
     assert (unknown.status_code, unknown.json()["error"]) == (404, "unknown_node")
-    assert store.standing(CAMPAIGN.id, "n2").value == "another"
+    assert store.reports.standing(CAMPAIGN.id, "n2").value == "another"
 
 
 def ask(client: httpx.Client, node: str, headers: dict[str, str] | None = None) -> httpx.Response:
@@ -162,11 +162,11 @@ def test_what_is_no_receipt_is_refused(client: httpx.Client, body: bytes) -> Non
 def test_a_report_can_be_withdrawn_after_the_campaign_has_closed(tmp_path: Path) -> None:
     late = CAMPAIGN.closes.timestamp() + 1
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    store.put([COLLECTION.report("n1")], now=0)
+    store.reports.put([COLLECTION.report("n1")], now=0)
     with running(store, clock=lambda: late) as client:
         assert put(client, "n2").json()["error"] == "closed"
         assert delete(client, "n1").json()["status"] == "withdrawn"
-        assert store.count(CAMPAIGN.id) == 0
+        assert store.reports.count(CAMPAIGN.id) == 0
 
 
 def test_the_python_client_withdraws_and_explains_a_refusal(client: httpx.Client) -> None:

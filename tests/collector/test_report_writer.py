@@ -7,11 +7,14 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
+from sqlalchemy import create_engine
 
 from tests.support.collection import Collection
 from veilgraph.campaign.report import Report
+from veilgraph.collector.database import Database
 from veilgraph.collector.report_writer import ReportWriter
-from veilgraph.collector.store import Outcome, PutResult, ReportStore
+from veilgraph.collector.reports import Outcome, PutResult, Reports
+from veilgraph.collector.store import ReportStore
 from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 
 COLLECTION = Collection.ring(50)
@@ -19,8 +22,8 @@ STORED = PutResult(Outcome.STORED, 0)
 REPORTS = [COLLECTION.report(f"n{i}") for i in range(50)]
 
 
-class Recorder(ReportStore):
-    """A store that records the sizes of its transactions, and commits when it is permitted to.
+class Recorder(Reports):
+    """Reports that record the sizes of their transactions, and commit when they are permitted to.
 
     A transaction that holds a report of a poisonous node fails as a whole.
     """
@@ -51,19 +54,21 @@ def run(
     max_queued: int = 20_000,
     max_delay: float = 10.0,
 ) -> Recorder:
-    """Run `work` with a writer; return its store."""
-    store = Recorder()
+    """Run `work` with a writer; return what it wrote to."""
+    recorder = Recorder()
+    store = ReportStore(Database(create_engine("sqlite://")))
+    store.reports = recorder
 
     async def main() -> None:
         writer = ReportWriter(store, max_batch_size=max_batch_size, max_queued=max_queued, max_delay=max_delay)
         writer.start()
-        await work(writer, store)
-        store.permitted.set()
+        await work(writer, recorder)
+        recorder.permitted.set()
         await writer.stop()
         assert writer.queued == 0
 
     asyncio.run(main())
-    return store
+    return recorder
 
 
 def test_submissions_during_one_transaction_share_the_next() -> None:

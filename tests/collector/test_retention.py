@@ -17,6 +17,7 @@ from tests.support.collection import Collection
 from tests.support.running_collector import collecting, listening, wait_until
 from veilgraph.campaign import Campaign
 from veilgraph.collector.app import make_app
+from veilgraph.collector.purges import Purges
 from veilgraph.collector.retention import maintain_regularly, purge_if_due
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import StoreError, StoreUnavailableError
@@ -30,17 +31,17 @@ DUE = DATE.timestamp()
 @pytest.fixture
 def store(tmp_path: Path) -> ReportStore:
     opened = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    opened.put([KEPT.report(f"n{i}") for i in range(3)], now=0)
+    opened.reports.put([KEPT.report(f"n{i}") for i in range(3)], now=0)
     return opened
 
 
 def test_reports_are_deleted_after_the_date_and_not_before(store: ReportStore) -> None:
     assert purge_if_due(RING.campaign, store, now=1e12) == 0
     assert purge_if_due(KEPT.campaign, store, now=DUE - 1) == 0
-    assert store.count(KEPT.campaign.id) == 3
+    assert store.reports.count(KEPT.campaign.id) == 3
     assert purge_if_due(KEPT.campaign, store, now=DUE) == 3
     assert purge_if_due(KEPT.campaign, store, now=DUE) == 0
-    (entry,) = store.audit_log(KEPT.campaign.id)
+    (entry,) = store.audit_log.entries(KEPT.campaign.id)
     assert (entry.actor, entry.action) == ("collector", "purge")
 
 
@@ -58,7 +59,9 @@ def test_a_running_collector_purges_and_says_so(store: ReportStore, caplog: pyte
         receipt = KEPT.credentials.receipt(KEPT.report("n1"), hour=0).document
         assert client.post("/v1/receipts", json=receipt).json() == {"status": "stored"}
         now[0] = DUE
-        wait_until(lambda: store.purged(KEPT.campaign.id) is not None and store.count(KEPT.campaign.id) == 0)
+        wait_until(
+            lambda: store.purges.hour(KEPT.campaign.id) is not None and store.reports.count(KEPT.campaign.id) == 0
+        )
         assert client.post("/v1/receipts", json=receipt).json() == {"status": "purged"}
         withdrawn = client.delete("/v1/reports/n1", headers=KEPT.headers("n1"))
         assert (withdrawn.status_code, withdrawn.json()["status"]) == (200, "same")
@@ -66,8 +69,8 @@ def test_a_running_collector_purges_and_says_so(store: ReportStore, caplog: pyte
 
 
 def test_a_collector_purges_campaigns_of_its_database_that_it_does_not_serve(store: ReportStore) -> None:
-    store.register(KEPT.campaign, now=0)
-    store.put([OTHER.report("n1")], now=0)
+    store.documents.register(KEPT.campaign, now=0)
+    store.reports.put([OTHER.report("n1")], now=0)
     now = [DUE - 10]
     app = make_app(
         campaign=OTHER.campaign,
@@ -78,50 +81,44 @@ def test_a_collector_purges_campaigns_of_its_database_that_it_does_not_serve(sto
         maintenance_seconds=0.01,
     )
     with listening(app):
-        assert store.count(KEPT.campaign.id) == 3
+        assert store.reports.count(KEPT.campaign.id) == 3
         now[0] = DUE
-        wait_until(lambda: store.purged(KEPT.campaign.id) is not None and store.count(KEPT.campaign.id) == 0)
-        assert store.count(OTHER.campaign.id) == 1
-        assert [entry.action for entry in store.audit_log(KEPT.campaign.id)] == ["notice", "purge"]
+        wait_until(
+            lambda: store.purges.hour(KEPT.campaign.id) is not None and store.reports.count(KEPT.campaign.id) == 0
+        )
+        assert store.reports.count(OTHER.campaign.id) == 1
+        assert [entry.action for entry in store.audit_log.entries(KEPT.campaign.id)] == ["notice", "purge"]
 
 
 def test_a_revised_notice_is_kept_and_an_older_one_is_refused(store: ReportStore) -> None:
     sooner = KEPT.campaign.revise(purpose="Tests, and more")
     for campaign in (KEPT.campaign, KEPT.campaign, sooner):
-        store.register(campaign, now=0)
-    assert store.campaigns() == {KEPT.campaign.id: sooner.to_json()}
-    assert [entry.document["detail"]["notice"] for entry in store.audit_log(KEPT.campaign.id)] == [1, 2]
+        store.documents.register(campaign, now=0)
+    assert store.documents.newest() == {KEPT.campaign.id: sooner.to_json()}
+    assert [entry.document["detail"]["notice"] for entry in store.audit_log.entries(KEPT.campaign.id)] == [1, 2]
     with pytest.raises(StoreError, match="holds notice 1, and notice 2 was served before: use the newest file"):
         make_app(campaign=KEPT.campaign, graph=KEPT.graph, store=store, credentials=KEPT.credentials)
 
 
 def test_a_database_that_does_not_answer_is_tried_again_and_an_error_is_logged(
-    caplog: pytest.LogCaptureFixture,
+    store: ReportStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Absent(ReportStore):
-        """A store whose database is away for the first call, and broken in the second."""
+    class Absent(Purges):
+        """Purges whose database is away for the first call, and broken in the second."""
 
-        def __init__(self) -> None:
-            self.calls = 0
+        calls = 0
 
-        def register(self, campaign: Campaign, *, now: float, actor: str = "collector") -> None:
-            assert campaign == KEPT.campaign
-
-        def purged(self, campaign_id: str) -> int | None:
+        def hour(self, campaign_id: str) -> int | None:
             self.calls += 1
             if self.calls == 1:
                 raise StoreUnavailableError("away")
             if self.calls == 2:
                 raise StoreError("broken")
-            return 0
+            return super().hour(campaign_id)
 
-        def count(self, campaign_id: str, *, wave: int | None = None) -> int:
-            return 7
-
-        def purge(self, campaign: Campaign, *, now: float, actor: str) -> int:
-            return 0
-
-    store, counts, outages = Absent(), list[int](), list[int]()
+    store.reports.put([KEPT.report("n1")], now=0)
+    store.purges = absent = Absent(store.database, store.documents)
+    counts, outages = list[int](), list[int]()
 
     async def run() -> None:
         task = asyncio.create_task(
@@ -130,7 +127,7 @@ def test_a_database_that_does_not_answer_is_tried_again_and_an_error_is_logged(
                 store,
                 clock=lambda: DUE,
                 counted=counts.append,
-                unavailable=lambda: outages.append(store.calls),
+                unavailable=lambda: outages.append(absent.calls),
                 seconds=0.001,
             )
         )
@@ -141,7 +138,7 @@ def test_a_database_that_does_not_answer_is_tried_again_and_an_error_is_logged(
             await task
 
     asyncio.run(run())
-    assert (outages, counts[0]) == ([1], 7)
+    assert (outages, counts[0]) == ([1], 0)
     assert [record.getMessage() for record in caplog.records] == [
         "the notice and its retention date could not be attended to: StoreError"
     ]
@@ -183,8 +180,8 @@ def test_the_date_passes_while_a_collector_serves(tmp_path: Path) -> None:
             assert [line[-4:] for line in lines if line.startswith("veilgraph_reports_stored")] == [" 0.0"]
         assert collector.stop() == 0
     store = ReportStore.open(url, create=False)
-    assert store.count(campaign.id) == 0
-    assert [(entry.actor, entry.action) for entry in store.audit_log(campaign.id)][-1] == ("collector", "purge")
+    assert store.reports.count(campaign.id) == 0
+    assert [(entry.actor, entry.action) for entry in store.audit_log.entries(campaign.id)][-1] == ("collector", "purge")
     store.close()
 
 
@@ -193,7 +190,7 @@ def test_after_a_purge_by_hand_no_page_takes_an_answer(tmp_path: Path) -> None:
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     with collecting(RING, store) as client:
         assert client.get("/v1/campaign").status_code == 200
-        store.purge(RING.campaign, now=0.0, actor="owner")
+        store.purges.purge(RING.campaign, now=0.0, actor="owner")
         refused = client.get("/v1/campaign")
         assert (refused.status_code, refused.json()["error"]) == (410, "purged")
         assert client.get("/").status_code == 200

@@ -112,6 +112,6 @@ def test_moving_the_deadline_changes_no_report_no_token_and_no_ledger(tmp_path: 
         assert not any(send(process.url, before[node], COLLECTION.token(node)).is_new for node in names)
         assert process.stop() == 0
     store = ReportStore.open(url)
-    assert store.count(LATER.id) == 40
+    assert store.reports.count(LATER.id) == 40
     store.close()
     assert process.text.count("is taken up") == 1

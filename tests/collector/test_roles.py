@@ -30,7 +30,7 @@ PARQUET = "/dashboard/reports.parquet"
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     store = ReportStore.open(f"sqlite:///{tmp_path_factory.mktemp('roles')}/reports.db")
-    store.put([RING.report("n1"), RING.report("n2")], now=0)
+    store.reports.put([RING.report("n1"), RING.report("n2")], now=0)
     app = make_app(campaign=RING.campaign, graph=RING.graph, store=store, credentials=CREDENTIALS)
     with listening(app) as client:
         yield client

@@ -311,7 +311,7 @@ def test_serve_stops_in_good_order_and_keeps_what_it_acknowledged(tmp_path: Path
         assert process.stop() == 0
         sender.join()
     store = ReportStore.open(url)
-    assert {r.node for r in store.iterate(COLLECTION.campaign)} >= set(acknowledged)
+    assert {r.node for r in store.reports.iterate(COLLECTION.campaign)} >= set(acknowledged)
     store.close()
     assert COLLECTION.token("n0") not in process.text
     assert "Traceback" not in process.text

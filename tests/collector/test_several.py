@@ -152,7 +152,7 @@ def test_a_credential_of_one_campaign_opens_nothing_of_another(store_url: str) -
             session = FLU.credentials.new_session(role)
             names = [FLU.credentials.session_cookie, MOBILITY.credentials.session_cookie, SESSION_COOKIE]
             assert opened(client, app, cookies=dict.fromkeys(names, session)) == public
-        assert store.count(MOBILITY.campaign.id) == 0
+        assert store.reports.count(MOBILITY.campaign.id) == 0
         # What is refused above is granted to the campaign's own people.
         own = opened(client, app, token=MOBILITY.credentials.admin_token)
         own |= opened(client, app, token=MOBILITY.token("n1"))
@@ -176,7 +176,10 @@ def test_clients_use_the_address_of_a_campaign(client: httpx.Client, store: Repo
             node = f"n{3 + len(ending)}"
             send(url, each.drawn(node), each.token(node))
     withdraw(f"{root}/c/flu", "n3", FLU.token("n3"))
-    assert {name: store.count(each.campaign.id) for name, each in COLLECTIONS.items()} == {"flu": 1, "mobility": 2}
+    assert {name: store.reports.count(each.campaign.id) for name, each in COLLECTIONS.items()} == {
+        "flu": 1,
+        "mobility": 2,
+    }
 
 
 def test_outside_of_the_campaigns_nothing_is_said_about_them(client: httpx.Client) -> None:
@@ -265,13 +268,13 @@ def test_one_tab_answers_both_campaigns_and_shows_both_dashboards(tmp_path: Path
             page.until("!document.querySelector('#review').hidden")
             page.run("document.querySelector('#send').click()")
             page.until("!document.querySelector('#done').hidden")
-            assert [report.node for report in store.iterate(each.campaign)] == [f"n{number}"]
+            assert [report.node for report in store.reports.iterate(each.campaign)] == [f"n{number}"]
         costs = [each.campaign.guarantee.total_user_level for each in COLLECTIONS.values()]
         spent = page.run("document.querySelector('#spent').textContent")
         assert spent == f"So far: {ceil(100 * sum(costs) - 1e-5) / 100:g} of your limit of 4."
         page.run("withdraw.click(); document.querySelector('#sure-yes').click()")
         page.until("document.querySelector('#done-heading').textContent === 'You have withdrawn.'")
-        assert [store.count(each.campaign.id) for each in COLLECTIONS.values()] == [1, 0]
+        assert [store.reports.count(each.campaign.id) for each in COLLECTIONS.values()] == [1, 0]
         assert page.complaints == []
         for _ in range(2):  # the second time both are signed in
             for name, each in COLLECTIONS.items():

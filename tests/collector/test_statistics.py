@@ -76,7 +76,7 @@ def test_statistics_are_computed_again_after_new_reports_and_some_time(tmp_path:
     cache = StatisticsCache(COLLECTION.campaign, COLLECTION.graph, store, clock=clock)
     first = cache.get()
     assert cache.get() is first
-    store.put([COLLECTION.report("n0")], now=0)
+    store.reports.put([COLLECTION.report("n0")], now=0)
     assert cache.get() is first, "they were computed again too soon"
     now[0] += 10
     assert cache.get().reports == 1

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.collection import Collection
 from tests.support.running_collector import collecting
-from veilgraph.collector.store import PutResult, ReportStore
+from veilgraph.campaign.report import Report
+from veilgraph.collector.database import Database
+from veilgraph.collector.reports import PutResult, Reports
+from veilgraph.collector.store import ReportStore
 from veilgraph.collector.submission import MAX_BATCH_REPORTS
 
 COLLECTION = Collection.ring(MAX_BATCH_REPORTS + 1)
 BATCH = COLLECTION.batch(*(COLLECTION.entry(node) for node in COLLECTION.graph.names[:-1]))
 
 
-class Counting(ReportStore):
-    """A store that remembers how many reports each transaction had, and takes its time."""
+class Counting(Reports):
+    """Reports that remember how many each transaction had, and take their time."""
 
-    sizes: list[int]
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.sizes: list[int] = []
 
-    def put(self, reports: object, *, now: float) -> list[PutResult]:
-        self.sizes.append(len(reports))  # type: ignore[arg-type]
+    def put(self, submitted: Sequence[Report], *, now: float) -> list[PutResult]:
+        self.sizes.append(len(submitted))
         time.sleep(0.02)
-        return super().put(reports, now=now)  # type: ignore[arg-type]
+        return super().put(submitted, now=now)
 
 
 def test_a_report_does_not_wait_for_a_whole_batch(tmp_path: Path) -> None:
-    store = Counting.open(f"sqlite:///{tmp_path}/reports.db")
-    store.sizes = []
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    store.reports = counting = Counting(store.database)
     with collecting(COLLECTION, store) as client:
         answered: list[float] = []
         sender = threading.Thread(
@@ -37,7 +43,7 @@ def test_a_report_does_not_wait_for_a_whole_batch(tmp_path: Path) -> None:
             )
         )
         sender.start()
-        while not store.sizes:
+        while not counting.sizes:
             time.sleep(0.001)
         last = COLLECTION.graph.names[-1]
         stored = client.put(
@@ -47,8 +53,8 @@ def test_a_report_does_not_wait_for_a_whole_batch(tmp_path: Path) -> None:
         sender.join()
         assert stored.status_code == 201
         assert alone < answered[0]
-        assert max(store.sizes) <= 101
-        assert sum(store.sizes) == MAX_BATCH_REPORTS + 1
+        assert max(counting.sizes) <= 101
+        assert sum(counting.sizes) == MAX_BATCH_REPORTS + 1
 
 
 def test_a_batch_of_the_longest_reports_fits_and_a_longer_one_is_refused(tmp_path: Path) -> None:

@@ -129,8 +129,10 @@ def test_a_running_collector_takes_up_each_wave_once(
         assert open_campaign(client) == TWO.id
         assert put(client, "u1", TWO).json()["status"] == "same"
     store = ReportStore.open(store_url)
-    assert [store.count(FIRST.id, wave=wave) for wave in (0, 1, 2)] == [1, 1, 1]
-    starts = [entry.document["detail"].get("wave") for entry in store.audit_log(FIRST.id) if entry.action == "start"]
+    assert [store.reports.count(FIRST.id, wave=wave) for wave in (0, 1, 2)] == [1, 1, 1]
+    starts = [
+        entry.document["detail"].get("wave") for entry in store.audit_log.entries(FIRST.id) if entry.action == "start"
+    ]
     assert starts == [None, 1, 2, 2]
     store.close()
 
@@ -167,7 +169,7 @@ def test_a_wave_that_the_store_knows_otherwise_is_refused(tmp_path: Path, caplog
     url, other = f"sqlite:///{tmp_path}/reports.db", waves_of(CAPPED)[1]
     with serving(tmp_path, url) as client:
         store = ReportStore.open(url)
-        store.register(other, now=0.0)
+        store.documents.register(other, now=0.0)
         store.close()
         publish(tmp_path / "tables", ONE)
         wait_until(lambda: bool(caplog.messages))
@@ -182,7 +184,7 @@ def test_a_wave_that_was_opened_stays_open_if_its_folder_is_lost(tmp_path: Path)
     url = f"sqlite:///{tmp_path}/reports.db"
     store = ReportStore.open(url)
     for each in (FIRST, ONE):
-        store.register(each, now=0.0)
+        store.documents.register(each, now=0.0)
     store.close()
     with pytest.raises(StoreError, match="wave 1 of this series was opened before: give --tables"):
         make_collector(files(tmp_path).load(store=url), store=url, rate=0)
@@ -236,7 +238,7 @@ def test_every_answer_that_is_acknowledged_during_a_switch_is_stored(tmp_path: P
             seen = [each.result(30) for each in working]
     store = ReportStore.open(url)
     acknowledged = sum((FIRST.id, 201) in each for each in seen)
-    assert [store.count(FIRST.id, wave=wave) for wave in (0, 1)] == [acknowledged, len(NAMES)]
+    assert [store.reports.count(FIRST.id, wave=wave) for wave in (0, 1)] == [acknowledged, len(NAMES)]
     assert {status for each in seen for _, status in each} <= {200, 201, 410}
     store.close()
 
@@ -284,8 +286,8 @@ def test_processes_on_one_store_open_the_same_wave(store_url: str, tmp_path: Pat
             assert put(client, NAMES[number], ONE).status_code == 201
         assert all(server.stop() == 0 for server in servers)
     store = ReportStore.open(store_url)
-    assert store.count(FIRST.id, wave=1) == 3
-    notices = [entry for entry in store.audit_log(FIRST.id) if entry.action == "notice"]
+    assert store.reports.count(FIRST.id, wave=1) == 3
+    notices = [entry for entry in store.audit_log.entries(FIRST.id) if entry.action == "notice"]
     assert len(notices) == 2, "the label's and the wave's"
     store.close()
     assert all(log.read_text().count("is taken up") == 1 for log in logs)

@@ -1,4 +1,4 @@
-"""A withdrawn report is gone and does not return, whatever races with the withdrawal; so are those of a purge."""
+"""A withdrawn report is gone and does not return, whatever races with the withdrawal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from sqlalchemy import text
 
 from tests.support.collection import Collection
 from veilgraph.collector import audit_log
-from veilgraph.collector.store import Outcome, ReportStore
+from veilgraph.collector.reports import Outcome
+from veilgraph.collector.store import ReportStore
 
 COLLECTION = Collection.ring(50)
 CAMPAIGN = COLLECTION.campaign
 ANOTHER = Collection.ring(51)
-STORED, SAME, WITHDRAWN, PURGED = Outcome.STORED, Outcome.SAME, Outcome.WITHDRAWN, Outcome.PURGED
+STORED, SAME, WITHDRAWN = Outcome.STORED, Outcome.SAME, Outcome.WITHDRAWN
 
 
 @pytest.fixture
@@ -33,43 +34,43 @@ def store(store_url: str) -> Iterator[ReportStore]:
 
 def acts(store: ReportStore) -> list[tuple[str, str, dict[str, object]]]:
     """Return what the logs of all campaigns say; their order is that of the ids."""
-    logs = store.audit_logs()
+    logs = store.audit_log.by_campaign()
     audit_log.check_all(logs)
     return [(entry.actor, entry.action, entry.document["detail"]) for log in logs.values() for entry in log]
 
 
 def test_a_withdrawn_report_is_gone_and_is_not_stored_again(store: ReportStore) -> None:
     reports = [COLLECTION.report(f"n{i}") for i in range(3)]
-    store.put(reports, now=0)
-    assert store.withdraw(CAMPAIGN.id, "n1", now=7201.0) == (7200, True)
-    assert store.withdraw(CAMPAIGN.id, "n1", now=1e9) == (7200, False)
-    assert list(store.iterate(CAMPAIGN)) == [reports[0], reports[2]]
-    assert store.count(CAMPAIGN.id) == 2
-    again = store.put([*reports, COLLECTION.report("n1", label=0)], now=1e9)
+    store.reports.put(reports, now=0)
+    assert store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=7201.0) == (7200, True)
+    assert store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=1e9) == (7200, False)
+    assert list(store.reports.iterate(CAMPAIGN)) == [reports[0], reports[2]]
+    assert store.reports.count(CAMPAIGN.id) == 2
+    again = store.reports.put([*reports, COLLECTION.report("n1", label=0)], now=1e9)
     assert again == [(SAME, 0), (WITHDRAWN, 7200), (SAME, 0), (WITHDRAWN, 7200)]
-    assert store.withdrawals(CAMPAIGN.id) == 1
-    assert store.withdrawals(ANOTHER.campaign.id) == 0
+    assert store.withdrawals.count(CAMPAIGN.id) == 1
+    assert store.withdrawals.count(ANOTHER.campaign.id) == 0
 
 
 def test_who_withdraws_before_reporting_is_not_stored_either(store: ReportStore) -> None:
-    assert store.withdraw(CAMPAIGN.id, "n1", now=0).is_new
-    assert store.put([COLLECTION.report("n1"), COLLECTION.report("n2")], now=0) == [(WITHDRAWN, 0), (STORED, 0)]
+    assert store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=0).is_new
+    assert store.reports.put([COLLECTION.report("n1"), COLLECTION.report("n2")], now=0) == [(WITHDRAWN, 0), (STORED, 0)]
 
 
 def test_a_withdrawal_deletes_every_wave_of_the_node_and_of_its_campaign_only(store: ReportStore) -> None:
     waves = [replace(COLLECTION.report(node), wave=wave) for node in ("n1", "n2") for wave in (1, 2)]
-    assert [result.outcome for result in store.put([*waves, ANOTHER.report("n1")], now=0)] == [STORED] * 5
-    assert [result.outcome for result in store.put(waves, now=0)] == [SAME] * 4
-    store.withdraw(CAMPAIGN.id, "n1", now=0)
-    assert [store.count(CAMPAIGN.id, wave=wave) for wave in (0, 1, 2, None)] == [0, 1, 1, 2]
-    assert store.put([replace(COLLECTION.report("n1"), wave=3)], now=0) == [(WITHDRAWN, 0)]
-    assert store.count(ANOTHER.campaign.id) == 1
+    assert [result.outcome for result in store.reports.put([*waves, ANOTHER.report("n1")], now=0)] == [STORED] * 5
+    assert [result.outcome for result in store.reports.put(waves, now=0)] == [SAME] * 4
+    store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=0)
+    assert [store.reports.count(CAMPAIGN.id, wave=wave) for wave in (0, 1, 2, None)] == [0, 1, 1, 2]
+    assert store.reports.put([replace(COLLECTION.report("n1"), wave=3)], now=0) == [(WITHDRAWN, 0)]
+    assert store.reports.count(ANOTHER.campaign.id) == 1
 
 
 def test_the_audit_log_names_nobody_because_it_outlives_a_purge(store: ReportStore) -> None:
-    store.put([COLLECTION.report("n1"), COLLECTION.report("n2")], now=0)
+    store.reports.put([COLLECTION.report("n1"), COLLECTION.report("n2")], now=0)
     for node, actor in (("n1", "participant"), ("n2", "owner"), ("n1", "owner")):
-        store.withdraw(CAMPAIGN.id, node, now=0, actor=actor)
+        store.withdrawals.withdraw(CAMPAIGN.id, node, now=0, actor=actor)
     assert acts(store) == [
         ("participant", "withdraw", {"campaign": CAMPAIGN.id}),
         ("owner", "withdraw", {"campaign": CAMPAIGN.id}),
@@ -77,26 +78,12 @@ def test_the_audit_log_names_nobody_because_it_outlives_a_purge(store: ReportSto
 
 
 def test_the_audit_log_tells_an_objection_from_a_withdrawal(store: ReportStore) -> None:
-    store.withdraw(CAMPAIGN.id, "n1", now=0)
-    store.withdraw(CAMPAIGN.id, "n2", now=0, actor="owner")
+    store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=0)
+    store.withdrawals.withdraw(CAMPAIGN.id, "n2", now=0, actor="owner")
     assert acts(store) == [
         ("participant", "object", {"campaign": CAMPAIGN.id}),
         ("owner", "object", {"campaign": CAMPAIGN.id}),
     ]
-
-
-def test_a_store_says_whether_a_node_reported_in_the_wave_that_is_asked(store: ReportStore) -> None:
-    def reported(node: str, wave: int | None = 2) -> str:
-        return store.has_reported(CAMPAIGN.id, node, wave=wave).value
-
-    store.put([replace(COLLECTION.report("n1"), wave=1), replace(COLLECTION.report("n2"), wave=2)], now=0)
-    assert [reported(node) for node in ("n1", "n2", "n3")] == ["earlier", "stored", "missing"]
-    assert [reported(node, None) for node in ("n1", "n2", "n3")] == ["earlier", "earlier", "missing"]
-    store.withdraw(CAMPAIGN.id, "n1", now=0)
-    assert reported("n1") == "withdrawn"
-    assert store.has_reported(ANOTHER.campaign.id, "n2", wave=2).value == "missing"
-    store.purge(CAMPAIGN, now=0, actor="owner")
-    assert [reported(node) for node in ("n1", "n2", "n3")] == ["purged"] * 3
 
 
 def test_nothing_withdrawn_returns_when_reports_race_with_withdrawals(store_url: str) -> None:
@@ -111,14 +98,14 @@ def test_nothing_withdrawn_returns_when_reports_race_with_withdrawals(store_url:
         start.wait()
         for node in order:
             if number < 2:
-                store.withdraw(CAMPAIGN.id, node, now=0)
+                store.withdrawals.withdraw(CAMPAIGN.id, node, now=0)
             else:
-                store.put([COLLECTION.report(other) for other in (node, *rng.sample(nodes, 3))], now=0)
+                store.reports.put([COLLECTION.report(other) for other in (node, *rng.sample(nodes, 3))], now=0)
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(act, range(8)))
-    assert stores[0].count(CAMPAIGN.id) == 0
-    gone = stores[0].withdrawals(CAMPAIGN.id) + stores[0].objections(CAMPAIGN.id)
+    assert stores[0].reports.count(CAMPAIGN.id) == 0
+    gone = stores[0].withdrawals.count(CAMPAIGN.id) + stores[0].withdrawals.objections(CAMPAIGN.id)
     assert gone == len(acts(stores[1])) == 50
     for store in stores:
         store.close()
@@ -130,10 +117,10 @@ def test_sqlite_keeps_no_copy_of_a_withdrawn_report(tmp_path: Path) -> None:
     names = random.Random(0).sample(many.graph.names, 1000)
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     for start in range(0, 1000, 100):
-        store.put([many.report(f"a node called {name};") for name in names[start : start + 100]], now=0)
+        store.reports.put([many.report(f"a node called {name};") for name in names[start : start + 100]], now=0)
     for name in names[:40]:
-        store.withdraw(many.campaign.id, f"a node called {name};", now=0)
-    with store.engine.begin() as connection:  # the tombstones hold the names, too
+        store.withdrawals.withdraw(many.campaign.id, f"a node called {name};", now=0)
+    with store.database.engine.begin() as connection:  # the tombstones hold the names, too
         connection.execute(text("DELETE FROM withdrawals"))
     store.close()
     held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -143,49 +130,14 @@ def test_sqlite_keeps_no_copy_of_a_withdrawn_report(tmp_path: Path) -> None:
 
 def test_a_reader_does_not_keep_withdrawals_waiting(tmp_path: Path) -> None:
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    store.put([COLLECTION.report("n1")], now=0)
+    store.reports.put([COLLECTION.report("n1")], now=0)
     reader = sqlite3.connect(tmp_path / "reports.db")
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM reports").fetchone()
     started = time.monotonic()
-    assert store.withdraw(CAMPAIGN.id, "n1", now=0).is_new
+    assert store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=0).is_new
     assert time.monotonic() - started < 4, "SQLite's own limit is 5 seconds"
     reader.close()
-    store.withdraw(CAMPAIGN.id, "n1", now=0)
+    store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=0)
     assert (tmp_path / "reports.db-wal").stat().st_size == 0
     store.close()
-
-
-def test_a_purge_deletes_all_reports_and_stores_none_again(store: ReportStore) -> None:
-    store.put([COLLECTION.report(f"n{i}") for i in range(50)] + [ANOTHER.report("n1")], now=0)
-    store.withdraw(CAMPAIGN.id, "n1", now=0)
-    assert store.purged(CAMPAIGN.id) is None
-    assert store.purge(CAMPAIGN, now=7201.0, actor="owner") == 49
-    assert store.purge(CAMPAIGN, now=1e9, actor="owner") == 0
-    assert store.purged(CAMPAIGN.id) == 7200
-    assert store.count(CAMPAIGN.id) == 0
-    assert store.put([COLLECTION.report("n1"), ANOTHER.report("n1")], now=7200) == [(PURGED, 7200), (SAME, 0)]
-    assert store.withdraw(CAMPAIGN.id, "n3", now=1e9) == (7200, False)
-    assert store.withdrawals(CAMPAIGN.id) == 1, "the number outlives the names"
-    assert acts(store)[1:] == [("owner", "purge", {"campaign": CAMPAIGN.id, "reports": 49, "withdrawals": 1})]
-
-
-def test_an_interrupted_purge_refuses_reports_and_can_be_finished(store: ReportStore) -> None:
-    store.purge(CAMPAIGN, now=0, actor="collector")
-    with store.engine.begin() as connection:  # as after a crash between its transactions
-        connection.execute(
-            text("INSERT INTO reports VALUES (:campaign, 'n1', 0, :content, 0)"),
-            {"campaign": CAMPAIGN.id, "content": COLLECTION.report("n1").to_json()},
-        )
-    assert store.purge(CAMPAIGN, now=1e9, actor="owner") == 1
-    assert store.count(CAMPAIGN.id) == 0
-    assert len(acts(store)) == 1
-
-
-def test_the_store_keeps_the_newest_document_of_each_campaign(store: ReportStore) -> None:
-    for collection in (COLLECTION, ANOTHER, COLLECTION):
-        store.register(collection.campaign, now=0)
-    assert store.campaigns() == {c.campaign.id: c.campaign.to_json() for c in (COLLECTION, ANOTHER)}
-    assert [(actor, action, detail["campaign"]) for actor, action, detail in acts(store)] == [
-        ("collector", "notice", campaign) for campaign in sorted([CAMPAIGN.id, ANOTHER.campaign.id])
-    ]

@@ -145,7 +145,7 @@ def test_the_command_completes_the_curve_once_and_counts_withdrawals(
     assert completed["withdrawn_since"] is None
     store = ReportStore.open(sets.store)
     node = next(Model.load(folder, device="cpu").reports()).node
-    store.withdraw(sets.campaign.id, node, now=0)
+    store.withdrawals.withdraw(sets.campaign.id, node, now=0)
     store.close()
     assert sets.command("card", store=sets.store, **words) == 0
     printed = capsys.readouterr()

@@ -130,8 +130,8 @@ def test_who_withdraws_is_in_no_later_table_and_no_model(tmp_path: Path) -> None
     series = collected(tmp_path, [CLASS])
     store = ReportStore.administer(series.store)
     for name in NAMES[:2]:
-        store.withdraw(series.documents[0].id, name, now=0.0)
-    assert store.count(series.documents[0].id, wave=1) == SIZE - 2
+        store.withdrawals.withdraw(series.documents[0].id, name, now=0.0)
+    assert store.reports.count(series.documents[0].id, wave=1) == SIZE - 2
     store.close()
     _, perturbed = read_collection(series.store, series.documents[-1], PEOPLE, series.tables)
     assert not perturbed.has_label[:2].any()
@@ -301,8 +301,8 @@ def test_a_wave_that_would_be_closed_at_once_is_refused(series: Series, tmp_path
 def test_a_table_needs_some_label_reports(tmp_path: Path) -> None:
     first, url = first_document(PEOPLE, epsilon_y=2.0), f"sqlite:///{tmp_path / 'reports.db'}"
     store = ReportStore.open(url)
-    store.register(first, now=0.0)
-    store.put([Report(campaign=first.id, node=name, features=None, label=0) for name in NAMES[:4]], now=0.0)
+    store.documents.register(first, now=0.0)
+    store.reports.put([Report(campaign=first.id, node=name, features=None, label=0) for name in NAMES[:4]], now=0.0)
     store.close()
     with pytest.raises(RunError, match="4 people have reported a label: publish a wave when at least 5 have"):
         publish_wave(url, first, PEOPLE, HISTOGRAM, tables=tmp_path / "tables", closes=CLOSES)

@@ -72,7 +72,7 @@ def test_people_who_are_silent_or_withdrew_are_left_out_if_asked(
     model = Model.load(veil, device="cpu")
     gone = next(model.reports()).node
     store = ReportStore.open(f"sqlite:///{database}", create=False)
-    store.withdraw(collected.campaign.series, gone, now=0.0)
+    store.withdrawals.withdraw(collected.campaign.series, gone, now=0.0)
     store.close()
     options: dict[str, Any] = {"model": veil, "graph": collected.folder / "edges.csv", "out": tmp_path / f"o{suffix}"}
     everyone = predict_nodes(model, Graph.from_files(options["graph"]))

@@ -121,7 +121,7 @@ def test_seed_and_held_out_labels_are_free_and_other_methods_of_graphs_learn_too
 def test_who_withdraws_has_no_pair_and_is_in_no_later_model(tmp_path: Path) -> None:
     series = collected(tmp_path, [LIST])
     store = ReportStore.administer(series.store)
-    store.withdraw(series.documents[0].id, NAMES[0], now=0.0)
+    store.withdrawals.withdraw(series.documents[0].id, NAMES[0], now=0.0)
     store.close()
     _, perturbed = read_collection(series.store, series.documents[-1], PEOPLE, None)
     assert perturbed.graph.degrees[0] == 0
@@ -132,7 +132,7 @@ def test_card_and_predictions_say_the_same_of_a_person_who_sent_nothing(tmp_path
     """Nothing is known about them, so that the class shares of all reports are all that can be said."""
     series = collected(tmp_path, [LIST])
     store = ReportStore.administer(series.store)
-    store.withdraw(series.documents[0].id, NAMES[1], now=0.0)
+    store.withdrawals.withdraw(series.documents[0].id, NAMES[1], now=0.0)
     store.close()
     model = train_files(series.store, series.files[-1], PEOPLE, out=tmp_path / "model", device="cpu")
     _, perturbed = read_collection(series.store, series.documents[-1], PEOPLE, None)
@@ -147,7 +147,7 @@ def test_lists_without_a_pair_wait_for_more(tmp_path: Path) -> None:
     series = collected(tmp_path, [LIST])
     store = ReportStore.administer(series.store)
     for name in NAMES[1:]:
-        store.withdraw(series.documents[0].id, name, now=0.0)
+        store.withdrawals.withdraw(series.documents[0].id, name, now=0.0)
     store.close()
     with pytest.raises(RunError, match="no two people have named each other yet: train when more have answered"):
         read_collection(series.store, series.documents[-1], PEOPLE, None)

@@ -20,7 +20,9 @@ def url(tmp_path: Path) -> str:
     """Return a store with reports of two campaigns whose nodes have the same names."""
     url = f"sqlite:///{tmp_path}/reports.db"
     store = ReportStore.open(url)
-    store.put([c.report(f"n{i}", label=label) for label, c in enumerate((FIRST, SECOND)) for i in range(5)], now=0)
+    store.reports.put(
+        [c.report(f"n{i}", label=label) for label, c in enumerate((FIRST, SECOND)) for i in range(5)], now=0
+    )
     store.close()
     return url
 
@@ -32,19 +34,19 @@ def labels(url: str, collection: Collection) -> list[object]:
 
 def test_each_campaign_of_a_store_has_its_own_reports_export_and_withdrawals(url: str, tmp_path: Path) -> None:
     store = ReportStore.open(url)
-    store.withdraw(FIRST.campaign.id, "n3", now=0)
+    store.withdrawals.withdraw(FIRST.campaign.id, "n3", now=0)
     assert labels(url, FIRST) == [0] * 4
     assert labels(url, SECOND) == [1] * 5
     assert [count_withdrawals(url, c.campaign) for c in (FIRST, SECOND)] == [1, 0]
     for collection, rows in ((FIRST, 4), (SECOND, 5)):
         path = tmp_path / f"{rows}.parquet"
-        assert write_parquet(collection.campaign, store.iterate(collection.campaign), path) == rows
+        assert write_parquet(collection.campaign, store.reports.iterate(collection.campaign), path) == rows
     store.close()
 
 
 def test_a_purged_campaign_says_so_and_others_stay(url: str) -> None:
     store = ReportStore.open(url)
-    store.purge(FIRST.campaign, now=0, actor="owner")
+    store.purges.purge(FIRST.campaign, now=0, actor="owner")
     store.close()
     with pytest.raises(StoreError, match="were deleted, and it accepts none again: nothing can be learned"):
         labels(url, FIRST)

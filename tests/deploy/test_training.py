@@ -222,7 +222,7 @@ def test_what_is_implausible_is_counted_or_left_out(
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     reports = list(reports_of(collected.perturbed, collected.campaign))
     copied = next(report.features for report in reports if report.features is not None)
-    store.put([replace(r, features=copied) for r in reports[:20]] + reports[20:], now=0)
+    store.reports.put([replace(r, features=copied) for r in reports[:20]] + reports[20:], now=0)
     store.close()
     files = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv"}
     words = [str(word) for key, name in files.items() for word in (f"--{key}", collected.folder / name)]
@@ -244,7 +244,7 @@ def test_shares_that_are_not_plausible_raise_an_alarm_in_print_and_in_the_folder
     reports = list(reports_of(collected.perturbed, collected.campaign))
     labelled = [report for report in reports if report.label is not None]
     lies = {report.node for report in labelled[: round(0.4 * len(labelled))]}
-    store.put([replace(r, label=0) if r.node in lies else r for r in reports], now=0)
+    store.reports.put([replace(r, label=0) if r.node in lies else r for r in reports], now=0)
     store.close()
     shares = tmp_path / "shares.toml"
     shares.write_text(f'"{classes[0]}" = [0.1, 0.3]\n"{classes[1]}" = [0.0, 1.0]\n', encoding="utf-8")
@@ -272,7 +272,7 @@ def test_reports_that_were_not_randomized_are_measured_in_print_and_in_the_folde
     labelled = [report.node for report in reports if report.label is not None]
     lies = set(np.random.default_rng(0).permutation(labelled)[: len(labelled) // 3].tolist())
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    store.put([replace(r, label=0) if r.node in lies else r for r in reports], now=0)
+    store.reports.put([replace(r, label=0) if r.node in lies else r for r in reports], now=0)
     store.close()
     words = [str(w) for key, path in collected.files().items() for w in (f"--{key}", path)]
     words += ["--store", f"sqlite:///{tmp_path}/reports.db", "--out", str(tmp_path / "model"), "--device", "cpu"]
@@ -323,7 +323,7 @@ def test_a_store_without_reports_of_the_campaign_is_one_sentence_and_creates_not
     if case == "no report of this campaign":
         other = ReportStore.open(f"sqlite:///{path}")
         reports = reports_of(collected.perturbed, collected.campaign)
-        other.put([replace(report, campaign="0" * 64) for report in reports], now=0)
+        other.reports.put([replace(report, campaign="0" * 64) for report in reports], now=0)
         other.close()
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
     options = {"graph": collected.folder / "edges.csv", "store": f"sqlite:///{path}"}

@@ -78,7 +78,7 @@ class Collected:
         )
         self.store = f"sqlite:///{folder}/reports.db"
         store = ReportStore.open(self.store)
-        store.put(list(reports_of(self.perturbed, self.campaign)), now=0)
+        store.reports.put(list(reports_of(self.perturbed, self.campaign)), now=0)
         store.close()
         (folder / "campaign.json").write_text(self.campaign.to_json(), encoding="utf-8")
         # The node table keeps the order of the simulation.
@@ -91,7 +91,7 @@ class Collected:
         address = f"sqlite:///{self.folder}/backwards.db"
         store = ReportStore.open(address)
         for report in reversed(list(reports_of(self.perturbed, self.campaign))):
-            store.put([report], now=0)
+            store.reports.put([report], now=0)
         store.close()
         return address
 

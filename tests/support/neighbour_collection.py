@@ -81,10 +81,12 @@ def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON
     rng = np.random.default_rng(1)
     first = first_document(PEOPLE, epsilon_y=epsilon_y)
     store = ReportStore.open(f"sqlite:///{folder / 'reports.db'}")
-    store.register(first, now=0.0)
+    store.documents.register(first, now=0.0)
     drawn = GRR(3, epsilon_y).randomize(labels, rng=rng).tolist()
     reporting = [i for i in range(SIZE) if i % 4]
-    store.put([Report(campaign=first.id, node=NAMES[i], features=None, label=drawn[i]) for i in reporting], now=0.0)
+    store.reports.put(
+        [Report(campaign=first.id, node=NAMES[i], features=None, label=drawn[i]) for i in reporting], now=0.0
+    )
     documents = [first]
     (folder / "document-0.json").write_text(first.to_json())
     (folder / "people.csv").write_text("id\n" + "".join(f"{name}\n" for name in PEOPLE.names))
@@ -95,7 +97,7 @@ def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON
         wave, _ = publish_wave(
             url, documents[-1], PEOPLE, answer, tables=tables, out=path, closes=CLOSES, turns=said_first
         )
-        store.register(wave, now=0.0)
+        store.documents.register(wave, now=0.0)
         asked = wave.neighbours
         assert asked is not None
         said = _said(answer, lists, read_table_file(tables, asked, people=SIZE), rng)
@@ -104,7 +106,7 @@ def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON
             for i in range(SIZE)
             if asked.is_turn_of(NAMES[i])
         ]
-        store.put(reports, now=0.0)
+        store.reports.put(reports, now=0.0)
         documents.append(wave)
     store.close()
     truth = {name: CLASSES[label] for name, label in zip(NAMES, labels.tolist(), strict=True)}

@@ -70,7 +70,7 @@ class WaveSeries:
         ]
         self.store = f"sqlite:///{folder}/reports.db"
         store = ReportStore.open(self.store)
-        store.put(self.reports, now=0)
+        store.reports.put(self.reports, now=0)
         store.close()
         (folder / "campaign.json").write_text(self.campaign.to_json(), encoding="utf-8")
         pd.DataFrame({"id": self.names}).to_csv(folder / "nodes.csv", index=False)

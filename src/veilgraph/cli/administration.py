@@ -80,7 +80,7 @@ def withdraw_node(
     elif node is not None:
         name = check_node(node)
         with closing(_open(store)) as opened:
-            if opened.standing(asked.series, name).value == "missing" and not objection:
+            if opened.reports.standing(asked.series, name).value == "missing" and not objection:
                 raise RunError(
                     f"the store holds no report of node {name!a} in this campaign: check its name, and give "
                     "--objection if the person has not answered and does not want to"
@@ -98,9 +98,9 @@ def _withdraw_again(asked: Campaign, store: str, listed: Path) -> Facts:
         from veilgraph.collector.withdrawal_list import read_list
 
         nodes = read_list(listed, asked.series)
-        again = sorted(nodes - opened.withdrawn_nodes(asked.series))
+        again = sorted(nodes - opened.withdrawals.nodes(asked.series))
         for name in again:
-            opened.withdraw(asked.series, name, now=time.time(), actor="owner")
+            opened.withdrawals.withdraw(asked.series, name, now=time.time(), actor="owner")
         total = _Gone.of(opened, asked)
     finally:
         opened.close()
@@ -123,13 +123,13 @@ def list_withdrawals(
     try:
         from veilgraph.collector.withdrawal_list import add_to_list, remove_from_list
 
-        nodes = opened.withdrawn_nodes(asked.series)
-        is_purged = opened.purged(asked.series) is not None
+        nodes = opened.withdrawals.nodes(asked.series)
+        is_purged = opened.purges.hour(asked.series) is not None
         removed = remove_from_list(out, asked.series) if is_purged else 0
         added = 0 if is_purged else add_to_list(out, asked.series, nodes)
         if added:
             detail = {"campaign": asked.series, "added": added}
-            opened.record("list withdrawals", detail, now=time.time(), actor="owner")
+            opened.audit_log.record("list withdrawals", detail, now=time.time(), actor="owner")
     finally:
         opened.close()
     document = {"campaign": asked.id, "withdrawals": len(nodes), "added": added, "removed": removed, "out": str(out)}
@@ -142,7 +142,7 @@ def list_withdrawals(
 
 
 def _withdraw_one(opened: ReportStore, asked: Campaign, name: str) -> Facts:
-    _, is_new = opened.withdraw(asked.series, name, now=time.time(), actor="owner")
+    _, is_new = opened.withdrawals.withdraw(asked.series, name, now=time.time(), actor="owner")
     total = _Gone.of(opened, asked)
     sentences = [
         f"Node {name!a}: what was stored of it is deleted, and nothing is stored again. It is not reminded."
@@ -163,7 +163,7 @@ class _Gone(NamedTuple):
     @classmethod
     def of(cls, store: ReportStore, campaign: Campaign) -> _Gone:
         """Count those of a campaign."""
-        return cls(store.withdrawals(campaign.series), store.objections(campaign.series))
+        return cls(store.withdrawals.count(campaign.series), store.withdrawals.objections(campaign.series))
 
     def __str__(self) -> str:
         return f"{counted(self.withdrawals, 'withdrawal')} and {counted(self.objections, 'objection')}"
@@ -191,12 +191,12 @@ def purge(
     opened = _open(store)
     try:
         if not is_due and confirm != asked.id[:_CONFIRMED_DIGITS]:
-            stored = counted(opened.count(asked.series), "report")
+            stored = counted(opened.reports.count(asked.series), "report")
             raise RunError(
                 f"this would delete {stored} of {asked.purpose!a} for ever: "
                 f"if you mean it, repeat the command with --confirm {asked.id[:_CONFIRMED_DIGITS]}"
             )
-        deleted = opened.purge(asked, now=time.time(), actor="owner")
+        deleted = opened.purges.purge(asked, now=time.time(), actor="owner")
     finally:
         opened.close()
     sentences = [
@@ -226,8 +226,12 @@ def audit_log(
     if store is not None and file is None:
         opened = _open(store)
         try:
-            logs = opened.audit_logs() if asked is None else {asked.series: opened.audit_log(asked.series)}
-            documents = opened.campaigns()
+            logs = (
+                opened.audit_log.by_campaign()
+                if asked is None
+                else {asked.series: opened.audit_log.entries(asked.series)}
+            )
+            documents = opened.documents.newest()
         finally:
             opened.close()
     elif file is not None and store is None:

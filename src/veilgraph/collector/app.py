@@ -91,7 +91,7 @@ def make_app(
     """
     check_published(campaign, published or {})
     check_graph(campaign, graph)
-    store.register(campaign, now=clock())
+    store.documents.register(campaign, now=clock())
     joined = tuple(joined)
     limits = limits or Limits()
     nodes = frozenset(graph.names) | frozenset(joined)
@@ -114,7 +114,7 @@ def make_app(
                 await stack.enter_async_context(shared.running())
             wave = {} if campaign.neighbours is None else {"wave": campaign.neighbours.wave}
             started = {"campaign": campaign.series, "version": veilgraph.__version__} | wave
-            await asyncio.to_thread(store.record, "start", started, now=clock(), actor="collector")
+            await asyncio.to_thread(store.audit_log.record, "start", started, now=clock(), actor="collector")
             tasks = [
                 asyncio.create_task(_save_refusals_regularly(store, campaign.series, metrics)),
                 asyncio.create_task(
@@ -243,7 +243,7 @@ async def _is_purged(shared: SharedParts, campaign: Campaign) -> bool:
     """Return whether the campaign's reports were deleted for good. During an outage nobody knows, and it is open."""
     if shared.database.is_up:
         try:
-            return await asyncio.to_thread(shared.store.purged, campaign.series) is not None
+            return await asyncio.to_thread(shared.store.purges.hour, campaign.series) is not None
         except StoreError:
             shared.database.suspect()
     return False
@@ -274,8 +274,8 @@ def _add_administration(
             return body
         await require_role(request, credentials, store, Role.VIEWER)
         reports, refusals = await asyncio.gather(
-            asyncio.to_thread(store.count, campaign.series, wave=campaign.stored_wave),
-            asyncio.to_thread(store.refusals, campaign.series),
+            asyncio.to_thread(store.reports.count, campaign.series, wave=campaign.stored_wave),
+            asyncio.to_thread(store.refusals.by_reason, campaign.series),
         )
         return {**body, "nodes": campaign.nodes, "reports": reports, "refused": refusals}
 
@@ -287,7 +287,7 @@ def _add_administration(
     @app.get("/v1/audit-log", include_in_schema=False)
     async def get_audit_log(request: Request) -> Response:
         await require_role(request, credentials, store, Role.AUDITOR)
-        entries = await asyncio.to_thread(store.audit_log, validator.campaign.series)
+        entries = await asyncio.to_thread(store.audit_log.entries, validator.campaign.series)
         return AsciiJSON({"entries": [entry.document for entry in entries]})
 
 
@@ -300,7 +300,7 @@ async def _save_refusals_regularly(store: ReportStore, campaign_id: str, metrics
 def _save_refusals(store: ReportStore, campaign_id: str, metrics: Metrics) -> None:
     counts = metrics.take_unsaved()
     try:
-        store.add_refusals(campaign_id, counts)
+        store.refusals.add(campaign_id, counts)
     except (StoreUnavailableError, StoreFullError):
         # Requests find it out, too; this is not worth a line of the log.
         metrics.restore_unsaved(counts)

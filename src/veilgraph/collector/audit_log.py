@@ -15,7 +15,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, insert, select, text
 
-from veilgraph.collector import database
+from veilgraph.collector import tables
+from veilgraph.collector.database import Database
 from veilgraph.errors import StoreError
 from veilgraph.privacy.strict_json import canonical_json, content_id, parse_json
 
@@ -96,6 +97,34 @@ def _parse_entry(*, sequence: object, hour: object, detail: object, **texts: obj
     return Entry(**content, sequence=sequence, hour=hour, detail=canonical_json(detail))
 
 
+class AuditLog:
+    """The audit logs of a database.
+
+    Args:
+        database: the database.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def record(self, action: str, detail: Mapping[str, Any], *, now: float, actor: str) -> None:
+        """Append an administrative act to the log of the campaign that its detail names."""
+        with self._database.writing() as connection:
+            append(connection, now=now, actor=actor, action=action, detail=detail)
+
+    def entries(self, campaign: str) -> list[Entry]:
+        """Return all entries of a campaign's log, in their order."""
+        with self._database.reading() as connection:
+            return _read(connection, campaign)
+
+    def by_campaign(self) -> dict[str, list[Entry]]:
+        """Return the log of each campaign, by id."""
+        column = tables.audit_log.c.campaign
+        with self._database.reading() as connection:
+            campaigns = connection.execute(select(column).distinct().order_by(column)).scalars().all()
+            return {campaign: _read(connection, campaign) for campaign in campaigns}
+
+
 def append(connection: Connection, *, now: float, actor: str, action: str, detail: Mapping[str, Any]) -> Entry:
     """Append an entry in the connection's transaction, so that it is stored if and only if the act is.
 
@@ -103,37 +132,29 @@ def append(connection: Connection, *, now: float, actor: str, action: str, detai
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-    table, campaign = database.audit_log, str(detail.get("campaign", ""))
+    table, campaign = tables.audit_log, str(detail.get("campaign", ""))
     newest = _entries(campaign).order_by(table.c.sequence.desc()).limit(1)
     last = next((Entry(**row) for row in connection.execute(newest).mappings()), None)
-    entry = Entry.after(last, hour=database.hour_of(now), actor=actor, action=action, detail=detail)
+    entry = Entry.after(last, hour=tables.hour_of(now), actor=actor, action=action, detail=detail)
     connection.execute(insert(table).values(campaign=campaign, **vars(entry)))
     return entry
 
 
-def read(connection: Connection, campaign: str) -> list[Entry]:
-    """Read the entries of a campaign in their order."""
-    rows = connection.execute(_entries(campaign).order_by(database.audit_log.c.sequence)).mappings()
-    return [Entry(**row) for row in rows]
-
-
 def count(connection: Connection, campaign: str, action: str) -> int:
     """Return how often an act happened in a campaign."""
-    table = database.audit_log
+    table = tables.audit_log
     query = select(func.count()).where(table.c.campaign == campaign, table.c.action == action)
     return int(connection.execute(query).scalar_one())
 
 
-def read_all(connection: Connection) -> dict[str, list[Entry]]:
-    """Read the entries of all campaigns, by id."""
-    column = database.audit_log.c.campaign
-    campaigns = connection.execute(select(column).distinct().order_by(column)).scalars().all()
-    return {campaign: read(connection, campaign) for campaign in campaigns}
+def _read(connection: Connection, campaign: str) -> list[Entry]:
+    rows = connection.execute(_entries(campaign).order_by(tables.audit_log.c.sequence)).mappings()
+    return [Entry(**row) for row in rows]
 
 
 def _entries(campaign: str) -> Select[Any]:
-    columns = [column for column in database.audit_log.c if column.name != "campaign"]
-    return select(*columns).where(database.audit_log.c.campaign == campaign)
+    columns = [column for column in tables.audit_log.c if column.name != "campaign"]
+    return select(*columns).where(tables.audit_log.c.campaign == campaign)
 
 
 def check(entries: Iterable[Entry]) -> str:

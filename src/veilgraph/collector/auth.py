@@ -177,7 +177,9 @@ async def require_role(request: Request, credentials: Credentials, store: Report
     if (role := credentials.role_of(bearer_token(request))) in allowed and role is not None:
         return role
     session = credentials.session(request.cookies.get(credentials.session_cookie, ""))
-    if session is None or session.role not in allowed or await asyncio.to_thread(store.has_ended, session.id):
+    if session is None or session.role not in allowed:
+        raise Refusal(RefusalReason.NOT_ADMIN)
+    if await asyncio.to_thread(lambda: session.id in store.ended_sessions):
         raise Refusal(RefusalReason.NOT_ADMIN)
     return session.role
 
@@ -187,7 +189,7 @@ async def end_session(request: Request, credentials: Credentials, store: ReportS
     session = credentials.session_id(request.cookies.get(credentials.session_cookie, ""))
     if session is not None:
         now = time.time()
-        await asyncio.to_thread(store.end_session, session, expires=now + SESSION_SECONDS, now=now)
+        await asyncio.to_thread(store.ended_sessions.add, session, expires=now + SESSION_SECONDS, now=now)
 
 
 def _digest(text: str) -> bytes:

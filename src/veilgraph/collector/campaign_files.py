@@ -283,7 +283,7 @@ def _application(served: ServedCampaign, shared: SharedParts, *, is_alone: bool 
     if served.series is None:
         return _one_campaign(served, store=shared.store, shared=shared)
     for earlier in served.series.earlier:
-        shared.store.register(earlier, now=shared.clock())
+        shared.store.documents.register(earlier, now=shared.clock())
     latest = served
 
     def make(wave: PublishedWave) -> FastAPI:
@@ -298,7 +298,7 @@ def _application(served: ServedCampaign, shared: SharedParts, *, is_alone: bool 
 
 
 def _one_campaign(served: ServedCampaign, *, store: ReportStore, **parts: Any) -> FastAPI:
-    store.check_newest(served.campaign)
+    store.documents.check_newest(served.campaign)
     given = {name: value for name, value in vars(served).items() if name != "series"}
     return make_app(**given, store=store, **parts)
 

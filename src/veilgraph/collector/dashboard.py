@@ -174,7 +174,7 @@ def add_dashboard(
     asked = cache(lambda: _Asked.of(campaign, names, graph))
 
     async def check_kept() -> None:
-        if await asyncio.to_thread(store.purged, campaign.series) is not None:
+        if await asyncio.to_thread(store.purges.hour, campaign.series) is not None:
             raise Refusal(RefusalReason.PURGED)
 
     @app.get("/dashboard", include_in_schema=False)
@@ -198,7 +198,9 @@ def add_dashboard(
             token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
         if (role := credentials.role_of(token)) not in (Role.OWNER, Role.VIEWER) or role is None:
             return _page("login.html", 401, wrong=True, base="../")
-        await asyncio.to_thread(store.record, "login", {"campaign": campaign.series}, now=time.time(), actor=role.value)
+        await asyncio.to_thread(
+            store.audit_log.record, "login", {"campaign": campaign.series}, now=time.time(), actor=role.value
+        )
         response = RedirectResponse("../dashboard", 303)
         response.set_cookie(
             credentials.session_cookie,
@@ -223,9 +225,9 @@ def add_dashboard(
         await check_kept()
         path = Path(tempfile.mkdtemp(prefix="veilgraph-export-")) / "reports.parquet"
         try:
-            written = await asyncio.to_thread(write_parquet, revised(), store.iterate(campaign), path)
+            written = await asyncio.to_thread(write_parquet, revised(), store.reports.iterate(campaign), path)
             exported = {"campaign": campaign.series, "reports": written}
-            await asyncio.to_thread(store.record, "export", exported, now=time.time(), actor="owner")
+            await asyncio.to_thread(store.audit_log.record, "export", exported, now=time.time(), actor="owner")
         except BaseException:
             _remove(path)
             raise
@@ -239,7 +241,7 @@ def add_dashboard(
         await check_kept()
         silent = await asyncio.to_thread(nodes_to_remind, names, store, revised())
         listed = {"campaign": campaign.series, "nodes": len(silent)}
-        await asyncio.to_thread(store.record, "list missing", listed, now=time.time(), actor="owner")
+        await asyncio.to_thread(store.audit_log.record, "list missing", listed, now=time.time(), actor="owner")
         headers = {"Content-Disposition": f'attachment; filename="missing-{campaign.id[:12]}.csv"'}
         return Response(to_csv(silent), media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -278,10 +280,10 @@ def _page_values(
 ) -> dict[str, Any]:
     """Return the values of dashboard.html."""
     in_turns = campaign.neighbours is not None and campaign.neighbours.turns is not None
-    refused = store.refusals(campaign.series)
+    refused = store.refusals.by_reason(campaign.series)
     has_time = campaign.is_open(datetime.now(tz=UTC))
-    hours = store.by_hour(campaign.series, wave=campaign.stored_wave)
-    statistics, label, purged = cache.get(), campaign.label_mechanism, store.purged(campaign.series)
+    hours = store.reports.by_hour(campaign.series, wave=campaign.stored_wave)
+    statistics, label, purged = cache.get(), campaign.label_mechanism, store.purges.hour(campaign.series)
     return {
         "campaign": campaign,
         "is_open": purged is None and has_time,
@@ -294,8 +296,8 @@ def _page_values(
         "in_turns": in_turns,
         "share": _share(statistics.reports, asked().people[-1]),
         "reports": sum(count for _, count in hours),
-        "withdrawn": store.withdrawals(campaign.series),
-        "objected": store.objections(campaign.series),
+        "withdrawn": store.withdrawals.count(campaign.series),
+        "objected": store.withdrawals.objections(campaign.series),
         "chart": arrivals_chart(hours),
         "statistics": statistics,
         "level": LEVEL,
@@ -321,7 +323,7 @@ def waves_of_series(campaign: Campaign, store: ReportStore, people: Sequence[int
     if campaign.neighbours is None:
         return []
     titles = ["the label", *(answer.title for answer in campaign.neighbours.answers)]
-    counts = [store.count(campaign.series, wave=wave) for wave in range(len(titles))]
+    counts = [store.reports.count(campaign.series, wave=wave) for wave in range(len(titles))]
     return [(title, count, _share(count, asked)) for title, count, asked in zip(titles, counts, people, strict=True)]
 
 

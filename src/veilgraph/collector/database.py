@@ -1,127 +1,138 @@
-"""The collector's database: tables, connections, migrations, and errors without their messages.
-
-The tables are those that the newest migration leaves.
-"""
+"""The collector's database: SQLite or PostgreSQL, whose transactions and errors quote no report."""
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Engine,
-    MetaData,
-    Table,
-    Text,
-    create_engine,
-    event,
-    inspect,
-    text,
-)
+from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from veilgraph.atomic_files import make_private_file
 from veilgraph.collector.secret_files import warn_of_readers
+from veilgraph.collector.table_versions import check_current, migrate, newest_version
+from veilgraph.collector.tables import reports
 from veilgraph.errors import MissingExtraError, StoreError, StoreFullError, StoreUnavailableError
 
-HOUR = 3600
 _TIMEOUT_SECONDS = 5
 _CHECKPOINT_MILLISECONDS = 200
 _BACKENDS = ("sqlite", "postgresql")
-# Key of the advisory lock: collectors that start at the same time migrate one after the other.
-_MIGRATION_LOCK = 7_239_114_001
-
-metadata = MetaData()
-
-reports = Table(
-    "reports",
-    metadata,
-    Column("campaign", Text, primary_key=True),
-    Column("node", Text, primary_key=True),
-    # Number of the wave, from 1; 0 where the campaign has no waves.
-    Column("wave", BigInteger, primary_key=True),
-    # Canonical JSON of the report: two reports are equal if these texts are.
-    Column("content", Text, nullable=False),
-    # Unix time of the hour of arrival. A more precise time is not needed, so it is not kept.
-    Column("hour", BigInteger, nullable=False),
-)
-
-withdrawals = Table(
-    "withdrawals",
-    metadata,
-    # A tombstone: the node's reports are deleted, and none is stored again.
-    Column("campaign", Text, primary_key=True),
-    Column("node", Text, primary_key=True),
-    Column("hour", BigInteger, nullable=False),
-)
-
-campaigns = Table(
-    "campaigns",
-    metadata,
-    Column("id", Text, primary_key=True),
-    # The newest document that a collector served.
-    Column("document", Text, nullable=False),
-    # Unix time of the hour from which the campaign's reports are deleted, and none is stored again.
-    Column("purged", BigInteger),
-    # Number of withdrawals whose tombstones were deleted with the reports.
-    Column("withdrawals", BigInteger, nullable=False),
-)
-
-audit_log = Table(
-    "audit_log",
-    metadata,
-    # Empty for a log of earlier versions that names several campaigns.
-    Column("campaign", Text, primary_key=True),
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("hour", BigInteger, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("previous", Text, nullable=False),
-    Column("hash", Text, nullable=False),
-)
-
-refusals = Table(
-    "refusals",
-    metadata,
-    Column("campaign", Text, primary_key=True),
-    Column("reason", Text, primary_key=True),
-    Column("count", BigInteger, nullable=False),
-)
-
-ended_sessions = Table(
-    "ended_sessions",
-    metadata,
-    # Random id of a dashboard session, without the signature that would open the dashboard.
-    Column("session", Text, primary_key=True),
-    # Unix time after which the session would be refused anyway.
-    Column("expires", BigInteger, nullable=False),
-)
+_INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+_PROBE_BYTES = 16 * 1024
 
 
-def hour_of(now: float) -> int:
-    """Return the Unix time of the beginning of the hour.
+class Database:
+    """A database with the tables of this version.
 
-    >>> hour_of(7201.5)
-    7200
+    A transaction is on disk when it ends: SQLite uses a write-ahead log with synchronous=FULL, PostgreSQL commits
+    synchronously.
+
+    Args:
+        engine: connections, as `open` makes them.
     """
-    return int(now // HOUR) * HOUR
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @classmethod
+    def open(cls, url: str, *, creates: bool, writes: bool) -> Self:
+        """Open the database at `url`.
+
+        Args:
+            url: `sqlite:///reports.db`, or `postgresql://user:password@host/database`.
+            creates: whether to create or migrate the tables; otherwise they must be those of this version.
+            writes: whether the connections may change the database.
+        """
+        parsed = _parse_url(url)
+        if creates:
+            _make_private(parsed)
+        else:
+            _check_exists(parsed)
+        opened = cls(_make_engine(parsed, writes=writes))
+        try:
+            with opened.writing() if creates else opened.reading() as connection:
+                if creates:
+                    _check_server(connection)
+                    migrate(connection)
+                else:
+                    check_current(connection)
+        except StoreError as error:
+            opened.close()
+            if isinstance(error, StoreUnavailableError):
+                raise StoreUnavailableError(
+                    "the store does not answer: check its address and its name, and that it runs"
+                ) from None
+            raise
+        return opened
+
+    @property
+    def engine(self) -> Engine:
+        """The connections."""
+        return self._engine
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open a transaction that reads."""
+        with _translated_errors(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Open a transaction that writes, and commit it at the end."""
+        connecting = self._engine.connect
+        with _translated_errors(), connecting().execution_options(veilgraph_writes=True) as made, made.begin():
+            yield made
+
+    def insert(self, table: Table) -> Any:
+        """Return an INSERT statement, which says in the database's dialect what happens on a conflict."""
+        return _INSERT[self._engine.dialect.name](table)
+
+    def empty_journal(self) -> None:
+        """Remove what was deleted from SQLite's write-ahead log, unless someone else reads it at the moment.
+
+        It must not fail, because the deletion is committed, and waits for a short time only, because writers wait for
+        it.
+        """
+        if self._engine.dialect.name != "sqlite":
+            return
+        with self.reading() as connection:
+            driver: Any = connection.connection.driver_connection
+            driver.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_MILLISECONDS}").close()
+            with suppress(sqlite3.Error):
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+            driver.execute(f"PRAGMA busy_timeout = {1000 * _TIMEOUT_SECONDS}").close()
+
+    def check(self) -> None:
+        """Raise an error unless the database answers, and its tables are those of this version."""
+        with self.reading() as connection:
+            version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        if version != newest_version():
+            raise StoreError(
+                f"the tables have version {version}, and the collector needs {newest_version()}: restart it"
+            )
+
+    def check_writes(self) -> None:
+        """Raise an error unless the database takes a write.
+
+        The write is a row of several pages, which the same transaction deletes: nobody else ever sees it.
+        """
+        row = {"campaign": "", "node": "", "wave": 0, "content": secrets.token_hex(_PROBE_BYTES), "hour": 0}
+        with self.writing() as connection:
+            connection.execute(self.insert(reports), row)
+            connection.execute(delete(reports).where(reports.c.campaign == ""))
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
 
 
-# --- Connections -----------------------------------------------------------------------------------------------------
-
-
-def parse_url(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     """Return the address of a database that can be used; the refusal does not quote it."""
     try:
         parsed = make_url(url)
@@ -136,13 +147,13 @@ def parse_url(url: str) -> URL:
     return parsed.set(drivername="postgresql+psycopg") if backend == "postgresql" else parsed
 
 
-def check_exists(url: URL) -> None:
+def _check_exists(url: URL) -> None:
     """Refuse a SQLite file that does not exist, because opening it would create it."""
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
         raise StoreError(f"the store {url.database} does not exist: give the file of --store of 'veilgraph serve'")
 
 
-def make_private_database(url: URL) -> None:
+def _make_private(url: URL) -> None:
     """Make the file of SQLite for its owner alone; its write-ahead log gets the same mode. Keep one that exists.
 
     If it cannot be made, connecting says so.
@@ -154,11 +165,11 @@ def make_private_database(url: URL) -> None:
         warn_of_readers(path)
 
 
-def make_engine(url: URL, *, writes: bool) -> Engine:
+def _make_engine(url: URL, *, writes: bool) -> Engine:
     """Make an engine, which connects when it is first used.
 
     Args:
-        url: the result of `parse_url`.
+        url: the result of `_parse_url`.
         writes: whether the connections may change the database.
     """
     # The parameters of statements are reports, which error messages must not show.
@@ -202,29 +213,7 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-@contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
-    """Open a transaction that writes, and commit it at the end."""
-    with engine.connect().execution_options(veilgraph_writes=True) as connection, connection.begin():
-        yield connection
-
-
-def empty_journal(engine: Engine) -> None:
-    """Remove what was deleted from SQLite's write-ahead log, unless someone else reads it at the moment.
-
-    It must not fail, because the deletion is committed, and waits for a short time only, because writers wait for it.
-    """
-    if engine.dialect.name != "sqlite":
-        return
-    with translate_errors(), engine.connect() as connection:
-        driver: Any = connection.connection.driver_connection
-        driver.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_MILLISECONDS}").close()
-        with suppress(sqlite3.Error):
-            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
-        driver.execute(f"PRAGMA busy_timeout = {1000 * _TIMEOUT_SECONDS}").close()
-
-
-def check_server(connection: Connection) -> None:
+def _check_server(connection: Connection) -> None:
     """Refuse a PostgreSQL that could lose acknowledged reports, or cannot hold the name of every node."""
     if connection.dialect.name != "postgresql":
         return
@@ -236,74 +225,8 @@ def check_server(connection: Connection) -> None:
         )
 
 
-# --- Migrations ------------------------------------------------------------------------------------------------------
-
-
-def migrate(connection: Connection) -> None:
-    """Run the pending migrations in the connection's transaction."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
-    if is_current(connection):
-        return
-    if connection.dialect.name == "postgresql":
-        # A table of many reports takes longer than a statement may otherwise.
-        connection.execute(text("SET LOCAL statement_timeout = 0"))
-    upgrade(connection, "head")
-
-
-def upgrade(connection: Connection, version: str) -> None:
-    """Run the migrations up to a version, or to `head`."""
-    from alembic import command  # slow to import, and needed here only
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(_migrations()))
-    config.attributes["connection"] = connection
-    command.upgrade(config, version)
-
-
-def is_current(connection: Connection) -> bool:
-    """Return whether no migration is pending; refuse a database of a newer version."""
-    return version_of(connection) == newest_version()
-
-
-@cache
-def newest_version() -> str:
-    """Return the version of the tables that this program writes."""
-    return max(known_versions())
-
-
-def known_versions() -> list[str]:
-    """Return the versions of the tables that there are migrations to: their files are vVERSION_TITLE.py.
-
-    >>> known_versions()[0]
-    '0001'
-    """
-    files = (path.name for path in (_migrations() / "versions").iterdir())
-    return sorted(name[1:].partition("_")[0] for name in files if name.startswith("v"))
-
-
-def version_of(connection: Connection) -> str | None:
-    """Return the version of a database's tables, None if it has none; refuse a newer version."""
-    if not inspect(connection).has_table("alembic_version"):
-        return None
-    current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    if current is not None and current not in (known := known_versions()):
-        raise StoreError(
-            f"the database has version {current}, this program knows version {max(known)} and older: upgrade veilgraph"
-        )
-    return current
-
-
-def _migrations() -> Traversable:
-    return resources.files("veilgraph.collector") / "migrations"
-
-
-# --- Errors ----------------------------------------------------------------------------------------------------------
-
-
 @contextmanager
-def translate_errors() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     """Translate errors of the database, without their message, which can quote a report."""
     try:
         yield

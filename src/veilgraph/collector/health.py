@@ -20,7 +20,7 @@ def add_health(app: FastAPI, shared: SharedParts) -> None:
     async def ready() -> openapi.HealthBody:
         shared.writer.check_ready()
         shared.database.check()
-        await asyncio.to_thread(shared.store.check)
+        await asyncio.to_thread(shared.store.database.check)
         return {"status": "ok"}
 
     can_store = "Whether the collector can store reports: database, room, version of the tables, writer and queue"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from veilgraph.collector.errors import RefusalReason
-from veilgraph.collector.store import Outcome
+from veilgraph.collector.reports import Outcome
 
 
 class Metrics:

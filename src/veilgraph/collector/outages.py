@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from veilgraph.collector.store import ReportStore
+from veilgraph.collector.database import Database
 from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 
 logger = logging.getLogger("veilgraph.collector")
@@ -33,7 +33,7 @@ class DatabaseWatch:
     After a failed request, and as long as an outage lasts, it is also asked to write.
 
     Args:
-        store: store whose database is watched.
+        database: the database.
         clock: monotonic time in seconds.
         seconds: time between two questions while it answers.
         retry_seconds: time between two questions while it does not.
@@ -41,13 +41,13 @@ class DatabaseWatch:
 
     def __init__(
         self,
-        store: ReportStore,
+        database: Database,
         *,
         clock: Callable[[], float] = time.monotonic,
         seconds: float = 10.0,
         retry_seconds: float = 1.0,
     ) -> None:
-        self._store, self._clock, self._seconds, self._retry_seconds = store, clock, seconds, retry_seconds
+        self._database, self._clock, self._seconds, self._retry_seconds = database, clock, seconds, retry_seconds
         self._fault: StoreError | None = None
         self._suspected = asyncio.Event()
         self._began: float | None = None
@@ -94,9 +94,9 @@ class DatabaseWatch:
 
     async def _find_fault(self, *, writes: bool) -> StoreError | None:
         try:
-            await asyncio.to_thread(self._store.check)
+            await asyncio.to_thread(self._database.check)
             if writes:
-                await asyncio.to_thread(self._store.check_writes)
+                await asyncio.to_thread(self._database.check_writes)
         except (StoreUnavailableError, StoreFullError) as error:
             return error
         except StoreError:

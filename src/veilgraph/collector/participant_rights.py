@@ -26,7 +26,9 @@ def add_participant_rights(app: FastAPI, *, validator: ReportValidator, shared: 
     async def has_reported(node: str, request: Request) -> openapi.StandingBody:
         campaign = validator.campaign
         validator.authenticate(node, bearer_token(request))
-        standing = await asyncio.to_thread(shared.store.has_reported, campaign.series, node, wave=campaign.asked_wave)
+        standing = await asyncio.to_thread(
+            shared.store.reports.has_reported, campaign.series, node, wave=campaign.asked_wave
+        )
         return {"status": standing.value}
 
     @app.delete("/v1/reports/{node:path}", summary="Withdraw a node's reports, or object for it", **openapi.withdraw())
@@ -56,6 +58,6 @@ def add_participant_rights(app: FastAPI, *, validator: ReportValidator, shared: 
             raise Refusal(RefusalReason.WRONG_RECEIPT)
         expected = receipt.report_sha256 if isinstance(receipt, Receipt) else None
         standing = await asyncio.to_thread(
-            lambda: shared.store.standing(campaign.series, receipt.node, report_sha256=expected)
+            lambda: shared.store.reports.standing(campaign.series, receipt.node, report_sha256=expected)
         )
         return {"status": standing.value}

@@ -31,8 +31,10 @@ def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign
         store: store of the reports.
         campaign: the campaign.
     """
-    store.check_kept(campaign.series)
-    settled = store.settled_nodes(campaign.series, wave=campaign.asked_wave)
+    store.purges.check_kept(campaign.series)
+    # Reports first: a node that withdraws in between is in one of the sets.
+    reported = store.reports.nodes(campaign.series, wave=campaign.asked_wave)
+    settled = reported | store.withdrawals.nodes(campaign.series)
     return [name for name in nodes_asked(names, campaign) if name not in settled]
 
 

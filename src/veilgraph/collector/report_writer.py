@@ -10,7 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from veilgraph.campaign.report import Report
-from veilgraph.collector.store import PutResult, ReportStore, Withdrawal
+from veilgraph.collector.reports import PutResult
+from veilgraph.collector.store import ReportStore
+from veilgraph.collector.withdrawals import Withdrawal
 from veilgraph.errors import StoreFullError, StoreUnavailableError
 
 # Errors that no report causes: repeating a transaction in parts would only take longer.
@@ -112,7 +114,7 @@ class ReportWriter:
         try:
             async with asyncio.timeout(self._max_delay):
                 return await loop.run_in_executor(
-                    self._thread, lambda: self._store.withdraw(campaign_id, node, now=self._clock())
+                    self._thread, lambda: self._store.withdrawals.withdraw(campaign_id, node, now=self._clock())
                 )
         except TimeoutError:
             raise StoreUnavailableError(
@@ -148,7 +150,7 @@ class ReportWriter:
         return batch
 
     def _put(self, reports: list[Report]) -> list[PutResult]:
-        return self._store.put(reports, now=self._clock())
+        return self._store.reports.put(reports, now=self._clock())
 
 
 def _resolve(batch: list[_Submission], result: list[PutResult] | Exception) -> None:

@@ -24,9 +24,11 @@ def is_due(campaign: Campaign, now: float) -> bool:
 
 def purge_if_due(campaign: Campaign, store: ReportStore, *, now: float) -> int:
     """Delete the campaign's reports if its retention date has passed, and return their number."""
-    if not is_due(campaign, now) or (store.purged(campaign.series) is not None and store.count(campaign.series) == 0):
+    if not is_due(campaign, now) or (
+        store.purges.hour(campaign.series) is not None and store.reports.count(campaign.series) == 0
+    ):
         return 0
-    deleted = store.purge(campaign, now=now, actor="collector")
+    deleted = store.purges.purge(campaign, now=now, actor="collector")
     if deleted:
         logger.info("the retention date has passed: deleted %d reports of campaign %s", deleted, campaign.id)
     return deleted
@@ -53,9 +55,9 @@ async def maintain_regularly(
     """
     while True:
         try:
-            await asyncio.to_thread(store.register, campaign(), now=clock())
+            await asyncio.to_thread(store.documents.register, campaign(), now=clock())
             await asyncio.to_thread(purge_if_due, campaign(), store, now=clock())
-            counted(await asyncio.to_thread(store.count, campaign().series, wave=campaign().stored_wave))
+            counted(await asyncio.to_thread(store.reports.count, campaign().series, wave=campaign().stored_wave))
         except (StoreUnavailableError, StoreFullError):
             unavailable()
         except StoreError as error:
@@ -91,6 +93,6 @@ async def purge_unserved_regularly(
 
 
 def _purge_unserved(store: ReportStore, served: Set[str], now: float) -> None:
-    for campaign_id, document in store.campaigns().items():
+    for campaign_id, document in store.documents.newest().items():
         if campaign_id not in served:
             purge_if_due(Campaign.from_json(document), store, now=now)

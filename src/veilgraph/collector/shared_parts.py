@@ -52,7 +52,7 @@ class SharedParts:
         self.batches = asyncio.Lock()
         self.served: set[str] = set()
         self.assessing = asyncio.Lock()
-        self.database = DatabaseWatch(store)
+        self.database = DatabaseWatch(store.database)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -253,12 +253,14 @@ class StatisticsCache:
         with self._lock:
             if self._latest is None or (self._has_new_reports(self._latest) and self._clock() >= self._next_at):
                 started = self._clock()
-                codes = read_codes(self._campaign, self._graph, self._store.iterate(self._campaign), waves="latest")
+                codes = read_codes(
+                    self._campaign, self._graph, self._store.reports.iterate(self._campaign), waves="latest"
+                )
                 self._latest = compute_statistics(self._campaign, self._graph, codes, plausible=self._plausible)
                 ended = self._clock()
                 self._next_at = ended + (ended - started) / self._max_duty
             return self._latest
 
     def _has_new_reports(self, statistics: Statistics) -> bool:
-        stored = self._store.count(self._campaign.series, wave=self._campaign.stored_wave)
+        stored = self._store.reports.count(self._campaign.series, wave=self._campaign.stored_wave)
         return statistics.reports != stored

@@ -20,8 +20,8 @@ from veilgraph.collector import openapi
 from veilgraph.collector.auth import Credentials, bearer_token
 from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
 from veilgraph.collector.metrics import Metrics
+from veilgraph.collector.reports import Outcome, PutResult
 from veilgraph.collector.shared_parts import SharedParts
-from veilgraph.collector.store import Outcome, PutResult
 from veilgraph.collector.validation import ReportValidator
 
 T = TypeVar("T")

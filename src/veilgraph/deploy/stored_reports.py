@@ -29,15 +29,15 @@ def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) 
         watch: shows the progress of reading.
     """
     with _opened(store) as opened:
-        total = opened.count(campaign.series)
-        opened.check_kept(campaign.series)
+        total = opened.reports.count(campaign.series)
+        opened.purges.check_kept(campaign.series)
         if total == 0:
             raise StoreError(
                 f"the store holds no report of the campaign {campaign.id}: give its store and its campaign"
             )
         with watch("read reports") as progress:
             documents = _documents(opened, campaign)
-            yield _counted(chain.from_iterable(map(opened.iterate, documents)), total, progress)
+            yield _counted(chain.from_iterable(map(opened.reports.iterate, documents)), total, progress)
 
 
 def series_documents(store: str, campaign: Campaign) -> tuple[Campaign, ...]:
@@ -49,7 +49,7 @@ def series_documents(store: str, campaign: Campaign) -> tuple[Campaign, ...]:
 def _documents(opened: ReportStore, campaign: Campaign) -> tuple[Campaign, ...]:
     if campaign.neighbours is None:
         return (campaign,)
-    known = opened.campaigns()
+    known = opened.documents.newest()
     if missing := [each for each in campaign.neighbours.documents if each not in known]:
         raise StoreError(
             f"the store never served {missing[0]}, a document of this series: give the store of the series"
@@ -60,13 +60,13 @@ def _documents(opened: ReportStore, campaign: Campaign) -> tuple[Campaign, ...]:
 def count_withdrawals(store: str, campaign: Campaign) -> int:
     """Return how many people took back what they had reported; the number never becomes smaller."""
     with _opened(store) as opened:
-        return opened.withdrawals(campaign.series)
+        return opened.withdrawals.count(campaign.series)
 
 
 def withdrawn_people(store: str, campaign: Campaign) -> set[str]:
     """Return the names of the people who have withdrawn from a campaign, or objected to it."""
     with _opened(store) as opened:
-        return opened.withdrawn_nodes(campaign.series)
+        return opened.withdrawals.nodes(campaign.series)
 
 
 def withdrawn_since(store: str, model: Model) -> int:

@@ -1,33 +1,25 @@
-"""Third version: waves, withdrawals, campaigns and the audit log."""
+"""First version: all tables of version 1.0."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0001"
+down_revision = None
 
 
 def upgrade() -> None:
-    """Create the tables, and give the reports of earlier versions wave 0."""
+    """Create the tables."""
     op.create_table(
-        "reports_with_waves",
-        sa.Column("campaign", sa.Text, nullable=False),
-        sa.Column("node", sa.Text, nullable=False),
-        sa.Column("wave", sa.BigInteger, nullable=False),
+        "reports",
+        sa.Column("campaign", sa.Text, primary_key=True),
+        sa.Column("node", sa.Text, primary_key=True),
+        sa.Column("wave", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("content", sa.Text, nullable=False),
         sa.Column("hour", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("campaign", "node", "wave", name="reports_by_wave"),
         sqlite_with_rowid=False,
     )
-    # Copied and not altered: SQLite cannot change a primary key. In the order of the key, so that pages are full.
-    op.execute(
-        "INSERT INTO reports_with_waves (campaign, node, wave, content, hour) "
-        "SELECT campaign, node, 0, content, hour FROM reports ORDER BY campaign, node"
-    )
-    op.drop_table("reports")
-    op.rename_table("reports_with_waves", "reports")
     op.create_table(
         "withdrawals",
         sa.Column("campaign", sa.Text, primary_key=True),
@@ -44,6 +36,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "audit_log",
+        sa.Column("campaign", sa.Text, primary_key=True),
         sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("hour", sa.BigInteger, nullable=False),
         sa.Column("actor", sa.Text, nullable=False),
@@ -51,4 +44,15 @@ def upgrade() -> None:
         sa.Column("detail", sa.Text, nullable=False),
         sa.Column("previous", sa.Text, nullable=False),
         sa.Column("hash", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "refusals",
+        sa.Column("campaign", sa.Text, primary_key=True),
+        sa.Column("reason", sa.Text, primary_key=True),
+        sa.Column("count", sa.BigInteger, nullable=False),
+    )
+    op.create_table(
+        "ended_sessions",
+        sa.Column("session", sa.Text, primary_key=True),
+        sa.Column("expires", sa.BigInteger, nullable=False),
     )
