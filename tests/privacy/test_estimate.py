@@ -33,7 +33,7 @@ def test_an_impossible_estimate_keeps_the_width_of_its_interval_on_the_possible_
     assert found.point.startswith("at least ")
 
 
-@given(st.floats(-0.5, 1.5), st.floats(-0.5, 1.5), st.floats(0.01, 0.3))
+@given(st.floats(-0.5, 1.5), st.floats(-0.5, 1.5), st.floats(0.01, 3))
 def test_a_difference_agrees_with_the_figures_beside_it(first: float, second: float, half: float) -> None:
     shares = (
         Estimate.of(first, first - half, first + half, reports=9),
@@ -42,7 +42,8 @@ def test_a_difference_agrees_with_the_figures_beside_it(first: float, second: fl
     between = first - second
     paired = Estimate.of(between, between - half / 2, between + half / 2, reports=9, lowest=-1)
     found = Estimate.difference(*shares, paired)
-    assert found.low <= found.high
+    assert -1 <= found.low <= found.high <= 1
+    assert Estimate.parse(asdict(found)) == found
     if any(each.at_edge for each in shares):
         assert found.value is None
         assert found.points.startswith("between ")

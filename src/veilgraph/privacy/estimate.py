@@ -88,7 +88,7 @@ class Estimate:
             return cls(value=None, low=-1, high=1, reports=0)
         value = (_tenths(first.value) - _tenths(second.value)) / 1000
         moved = value - paired.value
-        low, high = paired.low + min(moved, 0.0), paired.high + max(moved, 0.0)
+        low, high = _clip(paired.low + min(moved, 0.0), -1.0), _clip(paired.high + max(moved, 0.0), -1.0)
         if not (first.at_edge or second.at_edge):
             return cls(value=value, low=low, high=high, reports=paired.reports)
         low, high = max(low, first.low - second.high), min(high, first.high - second.low)
