@@ -69,6 +69,15 @@ def test_what_is_no_zone_is_refused() -> None:
             read_time("2027-01-31", zone=zone)
 
 
+def test_a_question_beside_the_purpose_is_refused_with_its_place() -> None:
+    with pytest.raises(
+        CampaignError, match=r"texts.de has an unknown key 'age'; known are .* and questions, which has"
+    ):
+        check_texts({"de": {"age": "Wie alt?"}}, MIXED, "label")
+    with pytest.raises(CampaignError, match="unknown key 'txt'; known are text, help and answers"):
+        check_texts({"de": {"questions": {"label": {"txt": "?"}}}}, MIXED, "label")
+
+
 def test_the_first_language_of_a_schema_stays_first_whatever_the_alphabet_says() -> None:
     texts = {"en": {"purpose": "To learn"}, "ar": {}, "de": {}}
     made = campaign(FeatureSchema(classes=("no", "yes"), texts=texts), epsilon_y=1.0)

@@ -347,6 +347,52 @@ def test_a_table_of_links_alone_says_that_it_names_nobody_without_links(folder: 
     assert "A table of links cannot name people without links: give everybody's table with --nodes" in said
 
 
+@pytest.mark.parametrize("header", ["person,town", "node,class", "name,phone"])
+def test_a_table_of_people_whose_column_has_another_name_is_told_where_it_is_taken_for_links(
+    header: str, folder: Path, capsys: Capture
+) -> None:
+    Path("people.csv").write_text(f"{header}\nann,York\nben,Bath\ncleo,York\n")
+    assert new(*BUDGET, "--graph", "people.csv", "--out", "people.json") == 0
+    assert "each link of people.csv is the only one of one of its ends" in capsys.readouterr().err
+    assert new(*BUDGET) == 0
+    assert "warning" not in capsys.readouterr().err
+    Path("people.csv").write_text("Person\nann\n")
+    message = complaint(
+        capsys,
+        [
+            "campaign",
+            "tokens",
+            "c.json",
+            "--nodes",
+            "people.csv",
+            "--out",
+            "t.csv",
+            "--keys-file",
+            "k.txt",
+            "--new-key",
+        ],
+    )
+    assert "people.csv has no column 'id', which names the nodes; its columns are Person: rename one" in message
+
+
+def test_new_and_revise_say_which_texts_are_missing_and_what_other_people_see(folder: Path, capsys: Capture) -> None:
+    """One translation of a campaign without texts is what people of every other language see, too."""
+    texts = {"ar": {"purpose": "x", "questions": {"age": {"text": "?"}}}}
+    first = "People whose language has no texts see those in 'ar', the campaign's first language."
+    Path("ar.json").write_text(json.dumps(texts))
+    assert new(*BUDGET) == 0
+    assert "People whose language" not in capsys.readouterr().err
+    assert main(["campaign", "revise", "c.json", "--texts", "ar.json"]) == 0
+    revised = capsys.readouterr().err
+    replace(SCHEMA, texts=texts).save("s.toml")
+    assert new(*BUDGET, "--out", "second.json") == 0
+    for said in (revised, capsys.readouterr().err):
+        assert "texts.ar lacks the question 'smoker'; the answers 'no' and 'yes' to 'smoker'" in said
+        assert first in said
+    assert main(["campaign", "revise", "c.json", "--closes", "2099-01-01"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_past_time_closes_no_campaign_and_now_does(folder: Path, capsys: Capture) -> None:
     campaign = made()
     revise = ["campaign", "revise", "c.json", "--closes"]

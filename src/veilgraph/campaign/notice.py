@@ -55,7 +55,10 @@ def check_texts(texts: object, schema: FeatureSchema, label: str) -> None:
             elif key in _TEXTS:
                 expect_text(value, f"{where}.{key}")
             else:
-                raise CampaignError(f"{where} has an unknown key '{key[:40]!a}'")
+                raise CampaignError(
+                    f"{where} has an unknown key {key[:40]!a}; known are {', '.join(_TEXTS)} and questions, which has "
+                    "an entry for each column and the label"
+                )
 
 
 def in_order(texts: object, language: object) -> dict[str, Any]:
@@ -115,7 +118,7 @@ def _check_questions(questions: object, known: Mapping[str, tuple[str, ...]], wh
             elif key in ("text", "help"):
                 expect_text(value, f"{inside}.{key}")
             else:
-                raise CampaignError(f"{inside} has an unknown key '{key[:40]!a}'")
+                raise CampaignError(f"{inside} has an unknown key {key[:40]!a}; known are text, help and answers")
 
 
 def _check_answers(answers: object, values: tuple[str, ...], where: str) -> None:

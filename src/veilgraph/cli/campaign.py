@@ -23,7 +23,7 @@ from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.cli._common import echo, needs_extra
 from veilgraph.cli.options import CampaignArgument, JsonOption, takes_groups
 from veilgraph.cli.output import Facts, emit
-from veilgraph.cli.people import campaign_graph, counts_in_words, counts_of, people_of
+from veilgraph.cli.people import campaign_graph, counts_in_words, counts_of, looks_like_people, people_of
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import Graph
@@ -173,6 +173,8 @@ def new(
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {notice.closes}, which is in the past: give a later time")
     write_atomically(out, made.to_json() + "\n", public=True)
+    if nodes is None and graph is not None:
+        _warn_of_people_as_links(graph, asked.graph)
     _warn_of_missing_texts(made)
     counts = {"people": made.nodes} if graph is None else counts_of(graph)
     emit(Facts(_facts(made) | counts, _made_in_words(made, counts, nodes, out, follows)), as_json=as_json)
@@ -214,6 +216,16 @@ def _retention(text: str | None, zone: str) -> datetime | None:
     return None if text is None else read_time(text, zone=zone, name="retention")
 
 
+def _warn_of_people_as_links(graph: Graph, path: Path | None) -> None:
+    """Say that a table of links reads like one with a row for each person, if it does."""
+    if looks_like_people(graph):
+        echo(
+            f"warning: each link of {path} is the only one of one of its ends, as in a table with a row for each "
+            "person: give such a table as --nodes, and the links as --graph",
+            err=True,
+        )
+
+
 def _warn_of_missing_texts(made: Campaign) -> None:
     """Say which texts a language lacks, and which language people of all others see."""
     label = None if made.label_mechanism is None else made.label
@@ -223,9 +235,12 @@ def _warn_of_missing_texts(made: Campaign) -> None:
             f"warning: texts.{language} lacks {'; '.join(missing[:3])}{more}: people see these as the schema has them",
             err=True,
         )
-    if len(made.schema.texts) > 1:
-        first = made.notice["language"]
-        echo(f"People whose language has no texts see those in '{first}', the first of the schema's.", err=True)
+    if first := made.notice["language"]:
+        echo(
+            f"People whose language has no texts see those in '{first}', the campaign's first language. What it "
+            "lacks is shown in the words of the schema.",
+            err=True,
+        )
 
 
 def _series_kind(answer: str) -> Literal["waves", "lists"]:
@@ -281,6 +296,8 @@ def revise(
     if out is not None and out.exists() and out != campaign:
         raise CampaignError(f"{out} exists: choose another --out")
     write_atomically(out or campaign, revised.to_json() + "\n", public=True)
+    if changes.texts:
+        _warn_of_missing_texts(revised)
     sentences = [
         f"Campaign {revised.id} stays: its reports and tokens stay valid.",
         *([] if revised.wave is None else [f"Wave {revised.wave} of {revised.bound['waves']['count']} is open."]),

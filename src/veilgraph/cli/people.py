@@ -55,6 +55,20 @@ def counts_of(graph: Graph) -> dict[str, int]:
     return {"people": graph.num_nodes, "links": graph.num_edges, "people_without_links": alone}
 
 
+def looks_like_people(graph: Graph) -> bool:
+    """Tell whether every link is the only one of one of its ends, in two groups or more.
+
+    A table with a row for each person, such as person and town, reads like that.
+
+    >>> looks_like_people(Graph.from_edges([[0, 1, 2], [3, 4, 4]], num_nodes=5))
+    True
+    >>> looks_like_people(Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=4))
+    False
+    """
+    groups = graph.num_nodes - graph.num_edges
+    return graph.num_edges > 0 and groups > 1 and bool((graph.degrees[graph.edges].min(axis=0) == 1).all())
+
+
 def counts_in_words(counts: Mapping[str, int], nodes: Path | None) -> list[str]:
     """Say how many people and links there are, and how people without links come in if they are left out."""
     if "links" not in counts:

@@ -83,7 +83,8 @@ def ids_of(table: pd.DataFrame, path: str | Path) -> list[str]:
         path: the file, which an error names.
     """
     if "id" not in table:
-        raise GraphError(f"{path} has no column 'id', which names the nodes")
+        names = ", ".join(map(str, table.columns))
+        raise GraphError(f"{path} has no column 'id', which names the nodes; its columns are {names}: rename one")
     if table.empty:
         raise GraphError(f"{path} has no rows: it needs one for every node")
     missing = table["id"].isna().to_numpy()
