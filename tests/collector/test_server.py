@@ -6,6 +6,7 @@ One place in the code writes few lines to the log, however often it is reached, 
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import socket
 import threading
@@ -173,6 +174,74 @@ def test_headers_without_end_are_cut_off(client: httpx.Client) -> None:
     headers = (b"X: " + b"y" * 100_000 + b"\r\n" for _ in range(1000))
     with connect(client) as connection:
         assert send_until_closed(connection, itertools.chain([b"GET /health HTTP/1.1\r\n"], headers), 0.001)
+
+
+GET = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+CHUNKED = GET.replace(b"GET", b"POST") + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_", "part", "most", "end", "status"),
+    [
+        (GET, b"a:\r\n", DeadlineProtocol.max_headers - 2, b"\r\n", b"200"),
+        (CHUNKED, b"1\r\nx\r\n", DeadlineProtocol.max_chunks - 1, b"0\r\n\r\n", b"405"),
+        (CHUNKED + b"0\r\n", b"a:\r\n", DeadlineProtocol.max_headers - 3, b"\r\n", b"405"),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 100])
+def test_a_request_of_more_parts_than_it_may_have_is_cut_off_at_once(
+    client: httpx.Client, request_: bytes, part: bytes, most: int, end: bytes, status: bytes, times: int
+) -> None:
+    """Each part is a call before anybody can refuse the request: 60,000 took 70 ms, and everybody waited."""
+    with connect(client) as connection:
+        connection.sendall(request_ + part * most + end)
+        assert received(connection).startswith(b"HTTP/1.1 " + status)
+    with connect(client) as connection:
+        # All at once: one piece can hold more than everything that a request may have.
+        more = request_ + part * (most + times) + end
+        assert send_until_closed(connection, [more], 0) or received(connection) == b""
+
+
+def test_headers_and_address_that_arrive_in_one_piece_have_a_size_too(client: httpx.Client) -> None:
+    for more, answer in ((0, b"HTTP/1.1 200"), (1, b"")):
+        address = b"/health?" + b"a" * (DeadlineProtocol.max_address_bytes - 8 + more)
+        with connect(client) as connection:
+            connection.sendall(GET.replace(b"/health", address) + b"\r\n")
+            assert received(connection)[:12] == answer
+    with connect(client) as connection:
+        connection.sendall(GET + b"X: " + b"y" * DeadlineProtocol.max_header_bytes + b"\r\n\r\n")
+        assert received(connection) == b""
+
+
+@pytest.mark.parametrize("before", [b"0\r\nX: ", b"1;"], ids=["after the body", "beside a chunk"])
+def test_what_is_neither_header_nor_body_is_cut_off_where_it_has_no_end(tmp_path: Path, before: bytes) -> None:
+    head = CHUNKED.replace(b"POST /health", b"PUT /v1/reports/n1") + before
+    # With the deadline of a real collector for the body: the size is what ends it.
+    with serving_much(tmp_path, DeadlineProtocol) as client, connect(client) as connection:
+        assert send_until_closed(connection, itertools.chain([head], itertools.repeat(b"y" * 10_000, 100)), 0.01)
+
+
+def test_a_body_may_be_longer_than_headers_may(tmp_path: Path) -> None:
+    entries = [{"token": COLLECTION.token(node), "report": COLLECTION.report(node).document} for node in ("n0", "n1")]
+    body = "\n".join(json.dumps(entry).ljust(500) for entry in entries * 200).encode()
+    head = f"POST /v1/reports HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with serving_much(tmp_path, DeadlineProtocol) as client, connect(client) as connection:
+        for start in range(0, len(body), 10_000):
+            connection.sendall((b"" if start else head) + body[start : start + 10_000])
+            time.sleep(0.01)
+        answer = received(connection)
+        assert len(body) > 3 * DeadlineProtocol.max_header_bytes
+        assert answer.startswith(b"HTTP/1.1 200")
+
+
+def test_headers_after_a_body_add_nothing_to_those_before_it(tmp_path: Path) -> None:
+    node = COLLECTION.graph.names[0]
+    head = f"PUT /v1/reports/{node} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    late = f"0\r\nAuthorization: Bearer {COLLECTION.token(node)}\r\n\r\n"
+    with serving_much(tmp_path, DeadlineProtocol) as client, connect(client) as connection:
+        # All in one piece, so that the headers are there before the request is looked at.
+        connection.sendall((head + late).encode())
+        assert received(connection).startswith(b"HTTP/1.1 401")
 
 
 @pytest.mark.parametrize("length", [str(10**7), "-1", "9" * 30, "ten"])

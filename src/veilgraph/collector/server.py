@@ -199,7 +199,8 @@ class _JoinedWrites(asyncio.Transport):
 class DeadlineProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with limits: connections of one sender, time and size of headers, time to read answers.
 
-    Without them, a connection that sends nothing, one byte at a time, or reads nothing, stays open for ever.
+    Without them, a connection that sends nothing, one byte at a time, or reads nothing, stays open for ever. A request
+    of many small parts would keep the others waiting: each part is a call, before anybody can refuse the request.
 
     Args:
         *arguments: arguments of uvicorn's protocol.
@@ -208,18 +209,26 @@ class DeadlineProtocol(HttpToolsProtocol):
 
     Attributes:
         header_seconds: time within which the headers of a request must arrive.
-        max_header_bytes: maximum size of the headers of a request.
+        max_header_bytes: maximum size of the headers of a request, and of what else is not its body.
+        max_headers: number of headers that a request may have, with those that follow its body.
+        max_address_bytes: maximum size of the path and query of a request.
+        max_chunks: number of parts in which a request may send a body of unknown length.
         max_waiting_requests: number of requests that may wait for the answer of an earlier one.
         write_seconds: time within which the peer must read what was written.
     """
 
     header_seconds = 10.0
     max_header_bytes = 64 * 1024
+    max_headers = 100
+    max_address_bytes = 8 * 1024
+    max_chunks = 256
     max_waiting_requests = 16
     write_seconds = 20.0
     _deadline: asyncio.TimerHandle | None = None
     _write_deadline: asyncio.TimerHandle | None = None
     _header_bytes = 0
+    _headers = 0
+    _chunks = 0
     _in_headers = False
     _keeps_alive = False
     _sender: str | None = None
@@ -246,26 +255,45 @@ class DeadlineProtocol(HttpToolsProtocol):
         """Parse received bytes; start the deadline of headers that are not complete, and close if they are too long."""
         self._header_bytes += len(data)
         super().data_received(data)
-        # Empty lines before a request end the time of the idle connection, and begin no request.
-        if not (self._in_headers or self.cycle is None or self.cycle.response_complete):
-            return
-        if self._deadline is None:
-            self._start_deadline()
         if self._header_bytes > self.max_header_bytes:
             self.transport.abort()
+        # Empty lines before a request end the time of the idle connection, and begin no request.
+        elif (self._in_headers or self.cycle is None or self.cycle.response_complete) and self._deadline is None:
+            self._start_deadline()
 
     def on_message_begin(self) -> None:
         """Stop the deadline of the request before; close a connection with too many that wait for an answer."""
-        if len(self.pipeline) >= self.max_waiting_requests:
-            self.transport.abort()
-            # Ends the parsing of what was received already.
-            raise ConnectionAbortedError
+        self._demand(len(self.pipeline) < self.max_waiting_requests)
         super().on_message_begin()
         self._stop_deadline()
-        self._in_headers, self._header_bytes = True, 0
+        self._in_headers, self._header_bytes, self._headers, self._chunks = True, 0, 0, 0
+
+    def on_url(self, url: bytes) -> None:
+        """Close a connection whose request has a path and query that are too long."""
+        super().on_url(url)
+        self._demand(len(self.url) <= self.max_address_bytes)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Close a connection whose request has too many headers; leave out those that follow a body."""
+        self._headers += 1
+        self._demand(self._headers <= self.max_headers)
+        if self._in_headers:
+            super().on_header(name, value)
+
+    def on_chunk_header(self) -> None:
+        """Close a connection whose request has a body of too many parts."""
+        self._chunks += 1
+        self._demand(self._chunks <= self.max_chunks)
+
+    def on_body(self, body: bytes) -> None:
+        """Hand on a part of a body, which has its own limits."""
+        self._header_bytes -= len(body)
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """Stop the deadline: the body of the request has its own."""
+        # One piece of received bytes can hold far more than the limit, and is counted after it was parsed.
+        self._demand(sum(len(name) + len(value) for name, value in self.headers) <= self.max_header_bytes)
         self._stop_deadline()
         self._in_headers = False
         super().on_headers_complete()
@@ -303,6 +331,12 @@ class DeadlineProtocol(HttpToolsProtocol):
             self._open_connections.release(self._sender)
             self._sender = None
         super().connection_lost(exc)
+
+    def _demand(self, is_within: bool) -> None:
+        """Close the connection unless it is within a limit, and end the parsing of what was received already."""
+        if not is_within:
+            self.transport.abort()
+            raise ConnectionAbortedError
 
     def _start_deadline(self) -> None:
         self._stop_deadline()
