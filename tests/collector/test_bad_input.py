@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,10 @@ def test_schemathesis_finds_no_answer_that_the_openapi_document_does_not_announc
     options = [*collection.write(tmp_path), "--store", f"sqlite:///{tmp_path}/reports.db"]
     schemathesis = shutil.which("st", path=str(Path(sys.executable).parent))
     assert schemathesis is not None
+    # A batch is lines, which the tool would not know how to write.
+    (tmp_path / "hooks.py").write_text(
+        'import schemathesis\nschemathesis.serializer.alias("application/x-ndjson", "text/plain")\n', encoding="utf-8"
+    )
     checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
     with Server(options, log=tmp_path / "log") as collector:
         command = [schemathesis, "run", f"{collector.url}/openapi.json", "--checks", checks, "--max-examples", "60"]
@@ -55,7 +60,10 @@ def test_schemathesis_finds_no_answer_that_the_openapi_document_does_not_announc
             "none",
             "--no-color",
         ]
-        finished = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=240)
+        environment = os.environ | {"SCHEMATHESIS_HOOKS": "hooks"}
+        finished = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=240, env=environment
+        )
         assert collector.process.poll() is None
     assert finished.returncode == 0, finished.stdout[-4000:]
     assert "Traceback" not in collector.text
