@@ -106,6 +106,14 @@ def test_every_export_has_a_type_and_every_type_of_a_value_an_export(module: str
     assert sorted(typed) == sorted(names)
 
 
+def test_every_property_that_a_type_declares_is_one_that_the_code_has() -> None:
+    code = {word for path in PACKAGE.glob("*.js") for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    types = "".join(path.read_text(encoding="utf-8") for path in PACKAGE.glob("*.d.ts"))
+    declared = set(re.findall(r"readonly (\w+)\??:", types))
+    assert len(declared) > 50
+    assert declared <= code
+
+
 @needs_node
 def test_a_verified_campaign_has_the_parts_that_its_type_names() -> None:
     types = (PACKAGE / "veilgraph.d.ts").read_text(encoding="utf-8")

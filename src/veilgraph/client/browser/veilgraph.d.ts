@@ -20,7 +20,7 @@ export type Column =
   | {
       readonly name: string;
       readonly edges: readonly number[];
-      readonly setSizehole: boolean;
+      readonly whole: boolean;
       readonly values?: undefined;
     };
 
@@ -56,7 +56,7 @@ export interface Notice {
   /** When the organiser promises to delete the reports. */
   readonly retention: string | null;
   readonly note: string;
-  readonly setSizeave: number | null;
+  readonly wave: number | null;
   /** By language, a BCP 47 tag. */
   readonly texts: Readonly<Record<string, Translation>>;
   /** The language for people of all others; null without texts. */
