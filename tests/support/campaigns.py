@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.label_cases import LABELS
 from veilgraph.campaign import Campaign
 from veilgraph.graph import Graph
 from veilgraph.privacy.mechanisms import GRR, JointGRR, OSRandom, SubsetSelection
@@ -152,7 +153,12 @@ _WITH_NOTICES: dict[str, Campaign] = {
     "sets with a name of the label": sets(classes(18), 1.0, label="country"),
 }
 
-CAMPAIGNS: dict[str, Campaign] = _WITH_GRR | _WITH_SETS_AND_JOINT_FEATURES | _WITH_NOTICES
+_WITH_EVERY_LABEL_MECHANISM: dict[str, Campaign] = {
+    f"a label by {name}": replace(campaign(classes(mechanism.domain_size), epsilon_y=1.0), label_mechanism=mechanism)
+    for name, mechanism in {each.wire_name: each for each in LABELS if each.domain_size > 2}.items()
+}
+
+CAMPAIGNS: dict[str, Campaign] = _WITH_GRR | _WITH_SETS_AND_JOINT_FEATURES | _WITH_NOTICES | _WITH_EVERY_LABEL_MECHANISM
 
 
 def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:

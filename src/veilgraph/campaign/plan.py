@@ -9,7 +9,8 @@ from typing import Any
 from veilgraph.campaign.document import FORMAT, Campaign, new_nonce
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
+from veilgraph.privacy.mechanisms import GRRFS, JointGRR
+from veilgraph.privacy.mechanisms.registry import LabelOnce
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import TIME_FORMAT, canonical_json, content_id, expect_object, parse_strict
 
@@ -59,7 +60,7 @@ class CampaignPlan:
         graph: Graph,
         label: str = "label",
         feature_mechanism: GRRFS | JointGRR | None = None,
-        label_mechanism: GRR | SubsetSelection | None = None,
+        label_mechanism: LabelOnce | None = None,
     ) -> CampaignPlan:
         """Make a plan; without a mechanism, features or label are not collected."""
         return cls(

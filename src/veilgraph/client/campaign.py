@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any
 
 from veilgraph.client.epsilons import shown, slack
-from veilgraph.client.mechanisms import JointFeatures, SampledFeatures, SetTable, Table, read_features, read_label
+from veilgraph.client.mechanisms import JointFeatures, LabelTable, SampledFeatures, read_features, read_label
 from veilgraph.client.neighbours import (
     BELIEF_CODES,
     ListCost,
@@ -213,7 +213,7 @@ def read_question(campaign: dict[str, Any], notice: Notice) -> Question:
     is_series = campaign.get("waves") is not None
     features: SampledFeatures | JointFeatures | SeriesFeatures | None
     features = read_features(campaign["features"], sizes, ("grr",) if is_series else ("grr_fs", "joint_grr"))
-    response: Table | SetTable | Series | None = read_label(campaign["label"], len(classes))
+    response: LabelTable | Series | None = read_label(campaign["label"], len(classes))
     if features is None and response is None:
         raise CampaignError("the campaign collects nothing")
     waves = None
@@ -297,7 +297,7 @@ def _merged(sizes: list[int], group: int) -> list[int]:
 def _check_guarantee(
     stated: object,
     features: SampledFeatures | JointFeatures | SeriesFeatures | None,
-    label: Table | SetTable | Series | None,
+    label: LabelTable | Series | None,
 ) -> Decimal:
     """Check every stated epsilon against the integers; return the total of the user level."""
     parts = read_object(stated, "attribute_level user_level", "guarantee")

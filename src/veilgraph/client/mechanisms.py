@@ -104,6 +104,10 @@ class SetTable(NamedTuple):
         )
 
 
+LabelTable = Table | SetTable
+"""Randomizer of a label that is asked once."""
+
+
 class SampledFeatures(NamedTuple):
     """GRR-FS: `sampled` features are reported by their tables, uniform values for the others."""
 
@@ -282,7 +286,7 @@ def read_features(stated: object, sizes: list[int], known: Sequence[str]) -> Sam
     return SampledFeatures(tables, sampled)
 
 
-def read_label(stated: object, size: int) -> Table | SetTable | None:
+def read_label(stated: object, size: int) -> LabelTable | None:
     """Read a campaign's part about the label."""
     if stated is None:
         return None

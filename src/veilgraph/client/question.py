@@ -13,7 +13,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from veilgraph.client.mechanisms import JointFeatures, SampledFeatures, SetTable, Table
+from veilgraph.client.mechanisms import JointFeatures, LabelTable, SampledFeatures
 from veilgraph.client.neighbours import WaveQuestion
 from veilgraph.client.reading import canonical_json, longer_text, read_json
 from veilgraph.client.refusals import CampaignError, RunError
@@ -58,7 +58,7 @@ class Question(NamedTuple):
     label_name: str
     classes: tuple[str, ...]
     features: SampledFeatures | JointFeatures | SeriesFeatures | None
-    label: Table | SetTable | Series | None
+    label: LabelTable | Series | None
     notice: Notice
     epsilon: Decimal
     """Epsilon that the tables give: user level (any two records), features and label together.

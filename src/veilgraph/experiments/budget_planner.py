@@ -25,8 +25,8 @@ from veilgraph.models.registry import find_method
 from veilgraph.models.veil import Veil
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.epsilon import check_epsilon
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
-from veilgraph.privacy.mechanisms.registry import best_label_mechanism
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR
+from veilgraph.privacy.mechanisms.registry import LabelOnce, best_label_mechanism
 from veilgraph.privacy.notebook_table import html_table
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
@@ -54,7 +54,6 @@ _NODES_PER_CLASS = 4
 """Nodes for each class that a part of a graph has at least."""
 
 FeatureMechanism = JointGRR | GRRFS
-LabelMechanism = GRR | SubsetSelection
 Range = tuple[float, float]
 
 
@@ -86,7 +85,7 @@ class Candidate:
     """
 
     features: FeatureMechanism | None
-    label: LabelMechanism
+    label: LabelOnce
     accuracies: tuple[float, ...] = ()
 
     @property

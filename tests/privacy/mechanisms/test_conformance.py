@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
+from tests.support.label_cases import LABELS
 from veilgraph.errors import DomainError
 from veilgraph.privacy.audit import statistical_audit, worst_case_attribute_epsilon, worst_case_epsilon
 from veilgraph.privacy.epsilon import NeighbourRelation
@@ -27,11 +28,11 @@ from veilgraph.privacy.mechanisms import (
     SubsetSelection,
 )
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
+from veilgraph.privacy.mechanisms.registry import LabelOnce
+from veilgraph.privacy.mechanisms.report_forms import SetReports
 
-ONE_WAVE: Sequence[GRR | GRRFS | JointGRR | MultiBit | SubsetSelection] = (
-    GRR(2, 1.0),
-    GRR(5, 0.3),
-    GRR(7, 4.0),
+ONE_WAVE: Sequence[LabelOnce | GRRFS | JointGRR | MultiBit] = (
+    *LABELS,
     GRRFS((2, 2, 2), sampled=1, epsilon=1.0),
     GRRFS((2, 2, 2, 2), sampled=2, epsilon=0.5),
     GRRFS((3, 3, 3), sampled=2, epsilon=2.0),
@@ -45,11 +46,6 @@ ONE_WAVE: Sequence[GRR | GRRFS | JointGRR | MultiBit | SubsetSelection] = (
     MultiBit((0.0, 0.0, 0.0), (1.0, 1.0, 1.0), sampled=2, epsilon=1.0),
     MultiBit((-1.0, 0.0), (1.0, 10.0), sampled=1, epsilon=0.5),
     MultiBit((0.0, -5.0, 2.0), (1.0, 5.0, 3.0), sampled=3, epsilon=0.2),
-    SubsetSelection(7, 1.0),
-    SubsetSelection(8, 0.25, size=4),
-    SubsetSelection(5, 2.0, size=4),
-    SubsetSelection(6, 0.5, size=1),
-    SubsetSelection(2, 3.0),
 )
 SMALL: Sequence[Mechanism] = (
     *ONE_WAVE,
@@ -83,12 +79,12 @@ def width(mechanism: Mechanism) -> int:
 
 def all_reports(mechanism: Mechanism) -> NDArray[Any]:
     reports = list(mechanism.reports())
-    return mechanism.encode(reports) if isinstance(mechanism, SubsetSelection) else np.array(reports)
+    return mechanism.encode(reports) if isinstance(mechanism, SetReports) else np.array(reports)
 
 
 def as_tuples(mechanism: Mechanism, drawn: NDArray[Any]) -> list[tuple[int, ...]]:
     """Return the rows of an array of reports in the form of `Mechanism.reports`."""
-    return mechanism.decode(drawn) if isinstance(mechanism, SubsetSelection) else [tuple(row) for row in drawn.tolist()]
+    return mechanism.decode(drawn) if isinstance(mechanism, SetReports) else [tuple(row) for row in drawn.tolist()]
 
 
 @every_mechanism
@@ -113,9 +109,9 @@ def test_the_worst_case_over_one_feature_is_its_attribute_level_loss(mechanism: 
 
 @pytest.mark.parametrize("mechanism", ONE_WAVE, ids=repr)
 def test_the_loss_is_at_most_what_was_requested_and_hardly_less(
-    mechanism: GRR | GRRFS | JointGRR | MultiBit | SubsetSelection,
+    mechanism: LabelOnce | GRRFS | JointGRR | MultiBit,
 ) -> None:
-    requested = mechanism.epsilon * (1 if isinstance(mechanism, GRR | SubsetSelection) else mechanism.sampled)
+    requested = mechanism.epsilon * (1 if isinstance(mechanism, LabelOnce) else mechanism.sampled)
     assert requested - 1e-6 < mechanism.privacy_loss.user_level <= math.nextafter(requested, math.inf)
 
 
@@ -200,7 +196,7 @@ def test_a_value_outside_its_domain_is_refused_by_row_and_never_quoted(mechanism
     assert refusal.value.__context__ is None
 
 
-@pytest.mark.parametrize("mechanism", [m for m in SMALL if not isinstance(m, GRR | SubsetSelection)], ids=repr)
+@pytest.mark.parametrize("mechanism", [m for m in SMALL if m not in LABELS], ids=repr)
 @pytest.mark.parametrize("extra", [-1, 1])
 def test_records_of_another_width_are_refused(mechanism: Mechanism, extra: int) -> None:
     people = np.zeros((5, width(mechanism) + extra), dtype=np.uint8)

@@ -9,22 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.label_cases import LABELS
 from veilgraph.errors import BudgetError, CampaignError, ReportError
 from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.mechanisms import (
-    GRR,
     GRRFS,
     JointGRR,
     NeighbourhoodClass,
     NeighbourhoodHistogram,
     RandomizedNeighbourList,
-    SubsetSelection,
 )
 from veilgraph.privacy.mechanisms.registry import ANSWER_FORMS, FEATURE_FORMS, LABEL_FORMS
 from veilgraph.privacy.mechanisms.wire import find_form
 
 SIZES = (2, 3, 4)
-LABELS: list[Any] = [GRR(5, 1.0), SubsetSelection(9, 0.5)]
 FEATURES: list[Any] = [GRRFS(SIZES, 2, 0.7), JointGRR(SIZES, 2, 0.7)]
 ANSWERS: list[Any] = [
     NeighbourhoodClass(3, 1.0),

@@ -6,6 +6,7 @@ import {
   UNANSWERED,
   canonical,
   encode,
+  internals,
   need,
   parse,
   randomize,
@@ -14,6 +15,7 @@ import {
   wavesOf,
 } from "./veilgraph.js";
 
+const { isCode, labelFits } = internals;
 const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
 const LIMIT = "veilgraph:limit";
 const ENTRY_LIMIT = "veilgraph:entry-limit";
@@ -408,7 +410,6 @@ function remembers({ answers, current, reports }, domainSize, isFeature, { count
 }
 
 const fits = (reported, asked, compare) => reported === null || Boolean(asked && compare(reported, asked));
-const isCode = (code, bound) => Number.isSafeInteger(code) && code >= 0 && code < bound;
 
 function featuresFit(codes, { sizes, sampled, joint, series }) {
   if (!Array.isArray(codes)) return false;
@@ -429,15 +430,6 @@ function isListOf(said, people) {
   const text = said.replaceAll("-", "+").replaceAll("_", "/");
   const bits = atob(text);
   return btoa(bits).startsWith(text) && bits.charCodeAt(bytes - 1) < 2 ** (people - 8 * (bytes - 1));
-}
-
-const isAscending = (codes, domainSize) =>
-  codes.every((code, i) => isCode(code, domainSize) && !(codes[i - 1] >= code));
-
-/** A code, or the w codes of a set in ascending order. */
-function labelFits(said, { domainSize, setSize }) {
-  if (!setSize) return isCode(said, domainSize);
-  return said.length === setSize && isAscending(said, domainSize);
 }
 
 const isNotice = ({ version, sha256, purpose, retention, seen, ...more }) =>

@@ -185,6 +185,16 @@ function respond(value, { domainSize, setSize, yes, no }, word) {
   return [...Array(domainSize).keys()].filter((code) => (code === value ? held : taken()));
 }
 
+/** Tell whether this is a report of a table: a code, or the w codes of a set in ascending order. */
+const labelFits = (said, { domainSize, setSize }) =>
+  setSize
+    ? said.length === setSize && said.every((code, i) => isCode(code, domainSize) && !(said[i - 1] >= code))
+    : isCode(said, domainSize);
+
+/** No report of a table is longer. */
+const longestLabel = ({ domainSize, setSize }) =>
+  setSize ? [...Array(domainSize).keys()].slice(-setSize) : domainSize - 1;
+
 /** Refuse a campaign that is altered, closed, too revealing, or untrue. */
 export async function verify(text, { maxEpsilon, now = new Date() }) {
   need(maxEpsilon > 0, "Your limit must be above 0.");
@@ -504,14 +514,12 @@ export const padded = (question, report) =>
 function longest({ id: campaign, features, label, waves, asked }) {
   const longer = (...each) =>
     each.sort((first, second) => canonical(second).length - canonical(first).length)[0];
-  const last = ({ domainSize, setSize }) =>
-    setSize ? [...Array(domainSize).keys()].slice(-setSize) : domainSize - 1;
   const said = { campaign, node: "" };
   if (asked)
     return {
       ...said,
       answer: asked.sets
-        ? last(asked.sets)
+        ? longestLabel(asked.sets)
         : asked.list
           ? "A".repeat(Math.ceil((Math.ceil(asked.people / 8) * 4) / 3))
           : Array(asked.classCount).fill(-asked.largest),
@@ -523,7 +531,7 @@ function longest({ id: campaign, features, label, waves, asked }) {
   return {
     ...said,
     features: codes,
-    label: label ? longer(last(label.table), null) : null,
+    label: label ? longer(longestLabel(label.table), null) : null,
     ...(waves && { wave: waves.count }),
   };
 }
@@ -560,6 +568,7 @@ const isWithin = (value, levels) =>
 const hex = (value, digits) => value.toString(16).padStart(digits, "0");
 const isObject = (value) => Object(value) === value;
 const isText = (value) => typeof value === "string";
+const isCode = (code, bound) => Number.isSafeInteger(code) && code >= 0 && code < bound;
 const whole = (value) => Number.isSafeInteger(value) && value > 0;
 const must = (value, condition) => need(condition) ?? value;
 const keys = (value, names) => must(value, isObject(value) && Object.keys(value).sort().join(" ") === names);
@@ -587,8 +596,10 @@ export const internals = {
   cost,
   distinct,
   guarded,
+  isCode,
   isName,
   keys,
+  labelFits,
   list,
   look,
   number,

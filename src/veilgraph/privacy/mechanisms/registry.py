@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, get_args
 
 from veilgraph.errors import BudgetError, nearest_names
 from veilgraph.privacy.belief_table import finest_scale
@@ -33,6 +33,9 @@ LPGNN_BEST_EPSILON = 2.18
 
 FeatureRandomizer = Callable[[FeatureSchema, PrivacyBudget], FeatureMechanism]
 """A function that makes the feature mechanism of a schema and a budget; entries of the registry are."""
+
+LabelOnce = GRR | SubsetSelection
+"""A mechanism by which a campaign may ask for the label once."""
 
 LabelRandomizer = Callable[[int, float], LabelMechanism]
 """A function that makes the label mechanism of a number of classes and an epsilon: `GRR`, `best_label_mechanism`."""
@@ -93,7 +96,7 @@ def _multi_bit_best(domain_sizes: tuple[int, ...], sampled: int, epsilon: float)
     return _multi_bit(domain_sizes, best, total / best)
 
 
-def best_label_mechanism(num_classes: int, epsilon: float) -> GRR | SubsetSelection:
+def best_label_mechanism(num_classes: int, epsilon: float) -> LabelOnce:
     """Return the label mechanism whose reports carry most information: label sets, or GRR where sets of one are best.
 
     >>> best_label_mechanism(18, 1.0), best_label_mechanism(4, 1.0)
@@ -163,9 +166,7 @@ joint-grr-best, multi-bit, multi-bit-best, grr, subset-selection; did you mean g
     return MECHANISMS[name]
 
 
-def label_mechanism(
-    num_classes: int, epsilon: float, asked: WaveBudget = ONCE
-) -> GRR | SubsetSelection | LongitudinalGRR:
+def label_mechanism(num_classes: int, epsilon: float, asked: WaveBudget = ONCE) -> LabelOnce | LongitudinalGRR:
     """Return the mechanism of a label that is asked once, or in several waves.
 
     >>> label_mechanism(3, 2.0, WaveBudget(waves=4))
@@ -242,7 +243,7 @@ def describe(mechanism: Mechanism) -> str:
 
 FEATURE_FORMS: dict[str, type[GRRFS | JointGRR]] = {each.wire_name: each for each in (GRRFS, JointGRR)}
 """Mechanisms by which a campaign may ask for features, by their names in documents."""
-LABEL_FORMS: dict[str, type[GRR | SubsetSelection]] = {each.wire_name: each for each in (GRR, SubsetSelection)}
+LABEL_FORMS: dict[str, type[LabelOnce]] = {each.wire_name: each for each in get_args(LabelOnce)}
 """Mechanisms by which a campaign may ask for the label, by their names in documents."""
 ANSWER_FORMS: dict[str, type[NeighbourhoodMechanism]] = {
     each.wire_name: each for each in (NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList)
