@@ -32,11 +32,10 @@ from veilgraph.privacy.mechanisms import (
     GRRFS,
     JointGRR,
     LongitudinalFeatures,
-    SubsetSelection,
     WaveEvidence,
 )
 from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
-from veilgraph.privacy.mechanisms.registry import FEATURE_FORMS, LABEL_FORMS, best_label_mechanism
+from veilgraph.privacy.mechanisms.registry import FEATURE_FORMS, LABEL_FORMS, LabelOnce, best_label_mechanism
 from veilgraph.privacy.mechanisms.wire import chance_text, find_form
 from veilgraph.privacy.plain_text import counted, look, quote, quoted_lines
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -60,7 +59,7 @@ WAVE_FORMAT = 4
 """Format of the documents of waves about private neighbours."""
 
 _FeatureMechanism = GRRFS | JointGRR | LongitudinalFeatures
-_LabelMechanism = GRR | SubsetSelection | WaveEvidence
+_LabelMechanism = LabelOnce | WaveEvidence
 
 # Limits within which a phone's browser checks the attribute-level guarantee in seconds.
 _MAX_FEATURES = 2**14
@@ -319,7 +318,7 @@ class Campaign:
         """
         series = self.neighbours
         label = self.label_mechanism if series is None else series.label
-        if not isinstance(label, GRR | SubsetSelection) or self.schema.columns:
+        if not isinstance(label, LabelOnce) or self.schema.columns:
             raise CampaignError("a series about private neighbours begins with a campaign for the label alone, once")
         if graph.fingerprint != self.graph or graph.num_edges:
             raise CampaignError("the people are not those of the series: give its node table, and no edges")

@@ -20,13 +20,9 @@ from veilgraph.errors import BudgetError, CampaignError
 from veilgraph.privacy.accounting import Guarantee, NeighbourTerms, guarantee_of
 from veilgraph.privacy.belief_table import BeliefTable
 from veilgraph.privacy.epsilon import ListLoss, ListRelation, add_epsilons, state_epsilon
-from veilgraph.privacy.mechanisms import (
-    GRR,
-    NeighbourhoodMechanism,
-    SubsetSelection,
-)
+from veilgraph.privacy.mechanisms import NeighbourhoodMechanism
 from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
-from veilgraph.privacy.mechanisms.registry import ANSWER_FORMS
+from veilgraph.privacy.mechanisms.registry import ANSWER_FORMS, LabelOnce
 from veilgraph.privacy.mechanisms.wire import find_form
 from veilgraph.privacy.strict_json import (
     expect_list,
@@ -51,7 +47,7 @@ class NeighbourSeries:
         people: SHA-256 of the file of all people.
         table: SHA-256 of the published belief table; None where the wave asks for the list itself.
 
-    >>> from veilgraph.privacy.mechanisms import NeighbourhoodClass
+    >>> from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass
     >>> series = NeighbourSeries(
     ...     documents=("a" * 64,), label=GRR(4, 2.0), answers=(NeighbourhoodClass(4, 1.0),), people="b" * 64,
     ...     table="c" * 64)
@@ -60,7 +56,7 @@ class NeighbourSeries:
     """
 
     documents: tuple[str, ...]
-    label: GRR | SubsetSelection
+    label: LabelOnce
     answers: tuple[Answer, ...]
     people: str
     table: str | None
@@ -171,7 +167,7 @@ class NeighbourSeries:
         }
 
     @classmethod
-    def parse(cls, stated: object, label: GRR | SubsetSelection) -> NeighbourSeries:
+    def parse(cls, stated: object, label: LabelOnce) -> NeighbourSeries:
         """Read JSON values; refuse integers that are not those that the epsilons give."""
         keys = {"documents", "label", "answers", "people", "table", "turns"}
         parts = expect_object(stated, keys, "neighbours")

@@ -33,6 +33,7 @@ class CampaignPlan:
     Args:
         draft: a campaign; its purpose, contact and closing date are not part of the plan.
 
+    >>> from veilgraph.privacy.mechanisms import GRR
     >>> plan = CampaignPlan.new(
     ...     schema=FeatureSchema(columns=(), classes=("no", "yes")), label="vaccinated", label_mechanism=GRR(2, 1.0),
     ...     graph=Graph.from_edges([[0], [1]], num_nodes=2))
