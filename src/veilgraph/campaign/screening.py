@@ -180,9 +180,9 @@ def smallest_implausible_group(mechanism: GRRFS | LabelMechanism, reports: int, 
 def _log_likeliest(mechanism: GRRFS | LabelMechanism) -> float:
     """Return ln of the probability of the likeliest report: one that equals its record, or a set that holds it."""
     if not isinstance(mechanism, GRRFS):
-        others, chosen = mechanism.domain_size - 1, mechanism.set_size - 1
-        sets = math.lgamma(others + 1) - math.lgamma(chosen + 1) - math.lgamma(others - chosen + 1)
-        return math.log(mechanism.channel.keep) - sets
+        # Any report will do: each is likeliest for the classes that it names.
+        report = mechanism.randomize(np.zeros(1, dtype=np.int64), rng=np.random.default_rng(0))
+        return max(float(mechanism.log_likelihood(report, (c,))[0]) for c in range(mechanism.domain_size))
     factors = [float(r.domain_size * r.channel.keep) for r in mechanism.responses]
     mean: float = mean_over_subsets(factors, mechanism.sampled, one=1.0)
     return math.log(mean) - math.fsum(map(math.log, mechanism.domain_sizes))
