@@ -19,6 +19,7 @@ from veilgraph.campaign import Report
 from veilgraph.collector.reminders import nodes_to_remind
 from veilgraph.collector.store import ReportStore
 from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.privacy.strict_json import canonical_json
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -50,8 +51,8 @@ def refused(page: Page, said: str) -> None:
     page.until(f"document.getElementById('problem').textContent.includes({said!r})")
 
 
-def says(status: str) -> tuple[int, bytes]:
-    return 200, json.dumps({"status": status}).encode()
+def says(status: str, *waves: int) -> tuple[int, bytes]:
+    return 200, json.dumps({"status": status, "waves": waves}).encode()
 
 
 def drawn(page: Page) -> list[str]:
@@ -229,7 +230,7 @@ def after_a_cleared_memory(page: Page, collector: Collector) -> tuple[str, dict[
     answer_round(page, 1)
     text, before = saved(page), kept(page)
     page.run("localStorage.clear()")
-    collector.campaign, collector.standing = SERIES.revise(wave=2).to_json(), says("earlier")
+    collector.campaign, collector.standing = SERIES.revise(wave=2).to_json(), says("earlier", 1)
     ready(page, collector.url + INVITATION, width=390)
     return text, {key: value for key, value in before.items() if ":sent:" not in key}
 
@@ -279,6 +280,37 @@ def test_a_memory_that_was_kept_as_a_file_continues_the_series(page: Page) -> No
         assert page.complaints == []
 
 
+def test_a_file_from_before_the_last_round_draws_no_second_permanent_answer(page: Page) -> None:
+    """The second round was answered with another value, whose permanent answer the file of the first does not have."""
+    with serving(SERIES.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        answer_round(page, 1)
+        text = saved(page)
+        collector.campaign, collector.standing = SERIES.revise(wave=2).to_json(), says("earlier", 1)
+        ready(page, collector.url + INVITATION)
+        answer_round(page, 2)
+        page.run("localStorage.clear()")
+        collector.campaign, collector.standing = SERIES.revise(wave=2).revise(wave=3).to_json(), says("earlier", 1, 2)
+        ready(page, collector.url + INVITATION)
+        load(page, text)
+        page.until("document.getElementById('memory-load').hidden")
+        before = kept(page)
+        page.run(PICK.format(2) + SUBMIT)
+        refused(page, "of which this device does not know what chance drew")
+        assert kept(page) == before
+        assert len(collector.received) == 2
+
+
+def test_a_file_that_counts_less_than_the_series_costs_is_refused(page: Page) -> None:
+    with serving(SERIES.to_json()) as collector:
+        text, _ = after_a_cleared_memory(page, collector)
+        document = json.loads(text)
+        document["counted"]["epsilon"] = "0.001"
+        load(page, canonical_json(document))
+        refused(page, "does not hold what a device remembered")
+        assert drawn(page) == []
+
+
 def test_who_cannot_load_the_memory_may_answer_and_is_counted_twice(page: Page) -> None:
     with serving(SERIES.to_json()) as collector:
         after_a_cleared_memory(page, collector)
@@ -292,4 +324,11 @@ def test_who_cannot_load_the_memory_may_answer_and_is_counted_twice(page: Page) 
         page.until("!document.getElementById('review').hidden")
         (cost,) = (float(json.loads(each)["epsilon"]) for key, each in kept(page).items() if "-memory:" not in key)
         assert cost == pytest.approx(2 * SERIES.guarantee.total_user_level, rel=1e-9)
+        collector.campaign, collector.standing = SERIES.revise(wave=2).revise(wave=3).to_json(), says("earlier", 1, 2)
+        ready(page, collector.url + INVITATION)
+        answer_round(page, 1)
+        entries = [
+            json.loads(each) for key, each in kept(page).items() if "-memory:" not in key and ":sent:" not in key
+        ]
+        assert [float(entry["epsilon"]) for entry in entries] == [cost], "the loss of the first round is counted once"
         assert page.complaints == []

@@ -106,7 +106,7 @@ def test_a_mistyped_name_is_found_before_anything_is_drawn(page: Page, collector
     page.run(TYPE.format(node="u11", code="t0ken") + FILL + SUBMIT)
     page.until("document.getElementById('problem').textContent.includes('do not belong together')")
     assert shown(page, "form")
-    collector.standing = (200, b'{"status": "missing"}')
+    collector.standing = (200, b'{"status": "missing", "waves": []}')
     page.run("document.getElementById('node').value = ' u1 '; document.getElementById('code').value = 't0ken'")
     page.run(SUBMIT)
     page.until("!document.getElementById('review').hidden")

@@ -34,7 +34,7 @@ class Collector:
     def __init__(self, replies: list[tuple[int, dict[str, str]]]) -> None:
         self.replies = replies
         self.answer: bytes | None = None
-        self.standing = b'{"status":"missing"}'
+        self.standing = b'{"status":"missing","waves":[]}'
         self.asked: list[tuple[str, str]] = []
         self.seen: list[tuple[str, str, bytes]] = []
         collector = self
@@ -101,7 +101,9 @@ def test_a_report_is_put_under_its_node_with_its_token(code: int, stored: bool) 
 @pytest.mark.parametrize("standing", ["stored", "withdrawn", "purged", "another", "", None])
 def test_no_second_report_leaves_the_device_and_none_that_is_not_wanted(standing: str | None) -> None:
     with collector(200) as running:
-        running.standing = b"<html>Welcome!" if standing is None else json.dumps({"status": standing}).encode()
+        running.standing = (
+            b"<html>Welcome!" if standing is None else json.dumps({"status": standing, "waves": []}).encode()
+        )
         with pytest.raises(SendError):
             send(running.url, REPORT, "t0ken", attempts=1)
         assert running.seen == []
@@ -111,7 +113,7 @@ def test_no_second_report_leaves_the_device_and_none_that_is_not_wanted(standing
 
 def test_a_report_of_a_later_wave_is_sent() -> None:
     with collector(201) as running:
-        running.standing = b'{"status":"earlier"}'
+        running.standing = b'{"status":"earlier","waves":[1]}'
         assert has_reported(running.url, "a/b", "t0ken") == "earlier"
         assert send(running.url, REPORT, "t0ken")
 

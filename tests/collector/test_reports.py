@@ -143,18 +143,23 @@ def test_a_report_that_someone_altered_in_the_database_is_noticed(tmp_path: Path
     store.close()
 
 
-def test_a_store_says_whether_a_node_reported_in_the_wave_that_is_asked(store_url: str) -> None:
+def test_a_store_says_in_which_waves_a_node_reported(store_url: str) -> None:
     store = ReportStore.open(store_url)
 
-    def reported(node: str, wave: int | None = 2) -> str:
-        return store.reports.has_reported(COLLECTION.campaign.id, node, wave=wave).value
+    def reported(node: str, wave: int | None = 2) -> tuple[str, list[int]]:
+        standing, waves = store.reports.has_reported(COLLECTION.campaign.id, node, wave=wave)
+        return standing.value, waves
 
-    store.reports.put([replace(COLLECTION.report("n1"), wave=1), replace(COLLECTION.report("n2"), wave=2)], now=0)
-    assert [reported(node) for node in ("n1", "n2", "n3")] == ["earlier", "stored", "missing"]
-    assert [reported(node, None) for node in ("n1", "n2", "n3")] == ["earlier", "earlier", "missing"]
+    sent = {"n1": (1, 3), "n2": (2,), "n4": (None,)}
+    drawn = [replace(COLLECTION.report(node), wave=wave) for node, waves in sent.items() for wave in waves]
+    store.reports.put(drawn, now=0)
+    answers = [("earlier", [1, 3]), ("stored", [2]), ("missing", []), ("earlier", [])]
+    assert [reported(node) for node in ("n1", "n2", "n3", "n4")] == answers
+    assert [reported(node, None) for node in ("n1", "n2", "n3")] == [answers[0], ("earlier", [2]), answers[2]]
+    assert reported("n4", 0) == ("stored", [])
     store.withdrawals.withdraw(COLLECTION.campaign.id, "n1", now=0)
-    assert reported("n1") == "withdrawn"
-    assert store.reports.has_reported(Collection.ring(51).campaign.id, "n2", wave=2).value == "missing"
+    assert reported("n1") == ("withdrawn", [])
+    assert store.reports.has_reported(Collection.ring(51).campaign.id, "n2", wave=2)[0].value == "missing"
     store.purges.purge(COLLECTION.campaign, now=0, actor="owner")
-    assert [reported(node) for node in ("n1", "n2", "n3")] == ["purged"] * 3
+    assert [reported(node) for node in ("n1", "n2", "n3")] == [("purged", [])] * 3
     store.close()

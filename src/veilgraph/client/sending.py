@@ -129,7 +129,7 @@ def has_reported(
     request = make_request(url, place_of(node), token, "GET")
     remedy = "nothing was sent, and what this device drew stays here: try again later"
     _, answer = deliver(request, attempts, timeout, sleep, remedy, read_answer)
-    return _standing(answer, "earlier")
+    return _standing(answer, "earlier", "waves")
 
 
 def withdraw(
@@ -194,11 +194,11 @@ def check_receipt(
     return _standing(answer, "another")
 
 
-def _standing(answer: bytes, other: str) -> str:
+def _standing(answer: bytes, other: str, *more: str) -> str:
     """Return what the collector says that it holds of a node: `other`, or one of four words that all routes know."""
     document = read_json_object(answer)
     status = document.get("status")
-    if set(document) != {"status"} or status not in ("stored", other, "missing", "withdrawn", "purged"):
+    if set(document) != {"status", *more} or status not in ("stored", other, "missing", "withdrawn", "purged"):
         raise SendError(
             "what answered did not say what the collector holds: it may be the login page of a network, or another "
             "collector"

@@ -75,9 +75,16 @@ class WithdrawnBody(TypedDict):
 
 
 class StandingBody(TypedDict):
-    """Body of POST /v1/receipts and GET /v1/reports/{node}: what the store holds of the node now."""
+    """Body of POST /v1/receipts: what the store holds of the node now."""
 
     status: str
+
+
+class ReportedBody(TypedDict):
+    """Body of GET /v1/reports/{node}: whether it has reported, and in which waves of a series."""
+
+    status: str
+    waves: list[int]
 
 
 class BatchResult(TypedDict):
@@ -154,7 +161,7 @@ def submit_one(campaign: Campaign) -> dict[str, Any]:
 def has_reported() -> dict[str, Any]:
     """Describe GET /v1/reports/{node}."""
     return {
-        "responses": _responses({200: StandingBody}, 401, 404, 503),
+        "responses": _responses({200: ReportedBody}, 401, 404, 503),
         "openapi_extra": {"parameters": [_NODE_TOKEN]},
     }
 

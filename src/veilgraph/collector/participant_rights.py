@@ -23,13 +23,13 @@ def add_participant_rights(app: FastAPI, *, validator: ReportValidator, shared: 
     """Add the routes; they work after the campaign has closed, too."""
 
     @app.get("/v1/reports/{node:path}", summary="Whether a node has reported", **openapi.has_reported())
-    async def has_reported(node: str, request: Request) -> openapi.StandingBody:
+    async def has_reported(node: str, request: Request) -> openapi.ReportedBody:
         campaign = validator.campaign
         validator.authenticate(node, bearer_token(request))
-        standing = await asyncio.to_thread(
+        standing, waves = await asyncio.to_thread(
             shared.store.reports.has_reported, campaign.series, node, wave=campaign.asked_wave
         )
-        return {"status": standing.value}
+        return {"status": standing.value, "waves": waves}
 
     @app.delete("/v1/reports/{node:path}", summary="Withdraw a node's reports, or object for it", **openapi.withdraw())
     async def withdraw(node: str, request: Request) -> openapi.WithdrawnBody:

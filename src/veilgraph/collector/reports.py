@@ -207,8 +207,10 @@ class Reports:
             return gone or Standing.STORED
         return gone or (Standing.ANOTHER if hashes else Standing.MISSING)
 
-    def has_reported(self, campaign_id: str, node: str, *, wave: int | None) -> Standing:
+    def has_reported(self, campaign_id: str, node: str, *, wave: int | None) -> tuple[Standing, list[int]]:
         """Return whether a node has reported: `STORED` in this wave, `EARLIER` in others only, or why it has not.
+
+        Beside it, the waves of a series of which reports of the node are stored.
 
         Args:
             campaign_id: the campaign.
@@ -219,9 +221,10 @@ class Reports:
         with self._database.reading() as connection:
             answered = set(connection.execute(of_node).scalars())
             gone = _deleted(connection, campaign_id, node)
-        if wave in answered:
-            return gone or Standing.STORED
-        return gone or (Standing.EARLIER if answered else Standing.MISSING)
+        if gone:
+            return gone, []
+        reported = Standing.STORED if wave in answered else Standing.EARLIER if answered else Standing.MISSING
+        return reported, sorted(answered - {0})
 
 
 def _insert_missing(connection: Connection, rows: list[tuple[str, str, int, str]], hour: int) -> set[Key]:

@@ -67,11 +67,14 @@ export async function fetchPublished(hash) {
   return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }
 
-/** Ask whether a person has reported: "stored", "earlier" (in other rounds alone), "missing" or why not. */
+/**
+ * Ask whether a person has reported: "stored", "earlier" (in other rounds alone), "missing" or why not; and
+ * in which rounds.
+ */
 export async function hasReported(node, code, options) {
-  const [, { status }] = await request("GET", place({ node }), { code, ...options });
-  need(REPORTED.includes(status), "problem.unasked");
-  return status;
+  const [, { status, waves }] = await request("GET", place({ node }), { code, ...options });
+  need(REPORTED.includes(status) && Array.isArray(waves) && waves.every(Number.isInteger), "problem.unasked");
+  return [status, waves];
 }
 
 /**

@@ -30,14 +30,14 @@ const ANOTHER = "This device has answered the campaign before, and answers it on
  * must be: user level, any two records. A notice that is older than one that the device has seen is refused.
  * `sharedDevice` lets another person answer a campaign that was answered before. `locks` and `settle`, in
  * milliseconds, are for tests. Of a series, the open wave is answered, from permanent answers in the storage;
- * its first wave counts for all. Where the memory of an earlier wave is `lost`, permanent answers are drawn a
- * second time, and count twice.
+ * its first wave counts for all. Where the memory of earlier waves is `lost`, which lists them, permanent
+ * answers are drawn a second time, and count twice.
  */
 export async function answer(campaign, record, options) {
-  const { node, storage, maxEpsilon, now, sharedDevice, lost } = options;
+  const { node, storage, maxEpsilon, now, sharedDevice, lost = [] } = options;
   const question = await verify(campaign, { maxEpsilon: maxEpsilon ?? Infinity, now });
   const { id } = question;
-  const epsilon = add(question.epsilon, lost === true ? question.epsilon : 0);
+  const epsilon = add(question.epsilon, lost.length ? question.epsilon : 0);
   return underLock(question, options, ({ seen, spent, limit }) => {
     const kept = drawn(question, storage);
     if (kept.has(node))
@@ -49,7 +49,13 @@ export async function answer(campaign, record, options) {
       : drawReport(question, node, record);
     storage.setItem(
       placeOf(id, node, kept.size),
-      canonical({ ...report, epsilon: `${epsilon}`, graph: question.graph, notices: [seen] }),
+      canonical({
+        ...report,
+        epsilon: `${epsilon}`,
+        graph: question.graph,
+        notices: [seen],
+        ...(lost.length && { lost }),
+      }),
     );
     return stored(question, storage).get(node);
   });
@@ -331,6 +337,13 @@ function reportOfWave(question, report, storage, record, isFirst) {
   return saidInWave(question, report, remembered(question, node, storage));
 }
 
+/** Tell whether this device remembers these waves of a person's series, or has counted that it does not. */
+export function knowsWaves(question, node, waves, storage) {
+  const { lost } = answered(storage).find((one) => one.campaign === question.id && one.node === node);
+  const known = [...wavesOf(remembered(question, node, storage)), ...lost];
+  return waves.every((wave) => known.includes(wave));
+}
+
 /** Where a device remembers a series of a person; private, because permanent answers are kept by value. */
 const memoryOf = ({ id }, node) => `veilgraph-memory:${id}:${node}`;
 
@@ -356,12 +369,16 @@ export function loadMemory(question, text, { node, storage, locks = navigator.lo
   });
 }
 
-/** Tell whether entries of a storage are what a device remembers of a person's series. */
+/** Tell whether entries of a storage are what a device remembers of a person's series, and counted. */
 function isRemembered(question, node, entries) {
   const getItem = (wanted) => new Map(entries).get(wanted) ?? null;
   const storage = { length: entries.length, key: (i) => entries[i][0], getItem };
   try {
-    return drawn(question, storage).has(node) && Boolean(remembered(question, node, storage));
+    return (
+      drawn(question, storage).has(node) &&
+      Boolean(remembered(question, node, storage)) &&
+      within(question.epsilon, total(answered(storage)))
+    );
   } catch {
     return false;
   }
@@ -454,7 +471,8 @@ export function answered(storage) {
   return places
     .filter((place) => /^veilgraph:[0-9a-f]{64}(:|$)/.test(place))
     .map((place) => {
-      const { epsilon, notices = [], neighbours, graph, ...report } = parse(storage.getItem(place)) ?? {};
+      const { epsilon, notices = [], neighbours, graph, lost = [], ...report } =
+        parse(storage.getItem(place)) ?? {};
       const { campaign, node, features, label, answer } = report;
       const isText = typeof answer === "string";
       const codes = [features ?? [], label ?? [], isText ? [] : (answer ?? [])].flat();
@@ -470,6 +488,7 @@ export function answered(storage) {
         DAMAGED,
       );
       need(Array.isArray(notices) && notices.every((one) => Object(one) === one && isNotice(one)), DAMAGED);
+      need(Array.isArray(lost) && lost.every(isWhole), DAMAGED);
       need(
         answer || neighbours
           ? (isText || Array.isArray(answer)) &&
@@ -488,6 +507,7 @@ export function answered(storage) {
         notices,
         neighbours,
         graph,
+        lost,
         place,
         epsilon: Number(epsilon ?? codes.length * 36.74),
       };

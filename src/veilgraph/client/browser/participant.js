@@ -4,7 +4,7 @@
 import { VeilgraphError, canonical, parse, verify } from "./veilgraph.js";
 import { Problem, fetchCampaign, hasReported, need, standing, submit, withdraw } from "./delivery.js";
 import { answer, answered, brokenRetention, isLimitLost, leavesListOpen, ledger } from "./device.js";
-import { loadMemory, memoryText, setLimit, stored, total } from "./device.js";
+import { knowsWaves, loadMemory, memoryText, setLimit, stored, total } from "./device.js";
 import { $, element, quoted } from "./elements.js";
 import { add, raised, within } from "./epsilons.js";
 import { field, labelInWords, questionsOf, readRecord, textsOf, theirWords } from "./form.js";
@@ -29,7 +29,7 @@ let entered = null; // the record, until the page is left
 let outcome = null; // of sending: "done.stored" or another phrase
 let held = null; // by the collector: "stored" or another word, once it was asked
 let turn = null; // the person's round, where each person answers one of them
-let forgotten = null; // a name that answered earlier rounds, of which this device remembers nothing
+let forgotten = null; // {name, waves}: who answered earlier rounds of which this device remembers nothing
 let problem = null; // [key, values] of the phrase that is shown
 let acted = null; // "withdraw" where the person acted there, and not in the part that is shown
 
@@ -160,17 +160,8 @@ const isForOthers = () => turn !== null && turn !== question.wave && report?.cam
 
 function changePerson() {
   sessionStorage.removeItem(INVITATION);
-  [invitation, report, isSomeoneElse, isRefused, outcome, problem, entered, turn] = [
-    null,
-    undefined,
-    true,
-    false,
-    null,
-    null,
-    null,
-    null,
-  ];
-  forgotten = null;
+  [isSomeoneElse, isRefused, report] = [true, false, undefined];
+  invitation = outcome = problem = entered = turn = forgotten = null;
   $("form").reset();
   attempt(render).then(() => $("node").focus());
 }
@@ -418,9 +409,8 @@ async function draw() {
   keepLimit();
   const name = node();
   const { spent } = ledger(localStorage);
-  const lost = isForgotten();
   const { epsilon } = question;
-  const cost = add(epsilon, lost ? epsilon : 0);
+  const cost = add(epsilon, isForgotten() ? epsilon : 0);
   if (!people().includes(name))
     need(within(add(spent, cost), limit()), "problem.limit", {
       cost: points(cost),
@@ -432,6 +422,7 @@ async function draw() {
   if (!stored(question, localStorage).has(name)) await checkUnanswered(name);
   const record = contacts ? contacts.readContacts().length : readRecord(question);
   const sharedDevice = $("shared-person").checked;
+  const lost = isForgotten() ? forgotten.waves : [];
   const options = { node: name, storage: localStorage, maxEpsilon: limit(), sharedDevice, lost, now: now() };
   report = contacts ? await contacts.draw(text, question, options) : await answer(text, record, options);
   entered = record;
@@ -458,11 +449,15 @@ async function checkUnanswered(name) {
   say($("status"), "asking");
   try {
     const wait = (count) => say($("status"), "waiting", { count });
-    const status = await hasReported(name, code(), { wait });
-    const isKnown = !question.waves || people().includes(name);
+    const [status, waves] = await hasReported(name, code(), { wait });
+    const isWarned = !question.waves || isForgotten();
     isRefused = false;
-    if (status === "missing" || (status === "earlier" && (isKnown || isForgotten()))) return;
-    if (status === "earlier") forgotten = name;
+    if (status === "earlier" && question.waves) {
+      if (people().includes(name))
+        return need(knowsWaves(question, name, waves, localStorage), "problem.stale");
+      forgotten = { name, waves };
+    }
+    if (status === "missing" || (status === "earlier" && isWarned)) return;
     if (status === "withdrawn") localStorage.setItem(withdrawnKey(name), canonical(null));
     render();
     throw new Problem(ANSWERED[status]);
@@ -480,7 +475,7 @@ async function checkUnanswered(name) {
 // --- What this device remembers of a series ----------------------------------------------------------------
 
 /** Tell whether the person answered earlier rounds with a memory that is lost here. */
-const isForgotten = () => forgotten !== null && forgotten === node() && !people().includes(node());
+const isForgotten = () => forgotten?.name === node() && !people().includes(node());
 
 /** Offer the memory of a series: to keep after each round, and to load where this device has none. */
 function showMemory(isSent) {
