@@ -2,7 +2,8 @@
 
 python -m benchmarks.house
 
-A place that asks for a kind is one of these, in Python outside `privacy/mechanisms/` and `campaign/`:
+A place that asks for a kind is one of these, in Python outside `HOMES`, the folders and files of mechanisms and of
+what campaigns ask:
 
 - an `isinstance` or `issubclass` whose class is defined in `privacy/mechanisms/`;
 - a condition about the kind of a campaign: an attribute, variable or key called `neighbours`, `waves` or `turns`, or
@@ -27,7 +28,7 @@ import typer
 from veilgraph.cli.app import app
 
 ROOT = Path(__file__).parents[1]
-HOMES = ("privacy/mechanisms", "campaign")
+HOMES = ("privacy/mechanisms", "campaign", "client/once.py", "client/rounds.py", "client/neighbours.py")
 KINDS = re.compile(r"(?:^|_)(?:neighbours|waves|turns)$")
 
 MOST_LINES, MOST_PARAMETERS, MOST_METHODS = 60, 8, 20

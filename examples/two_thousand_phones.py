@@ -77,9 +77,8 @@ def main() -> None:
                 report = answer(campaign.to_json(), {"label": classes[private.labels[i]]}, **given)
             else:
                 wave = fetch(url, folder / f"{names[i]}-wave")  # whole files: nobody learns whom a phone looks up
-                given |= {what: getattr(wave, what).read_bytes() for what in ("table", "people")}
                 contacts = [names[j] for j in ends[0, ends[1] == i]]
-                report = answer_neighbours(campaign.to_json(), contacts, max_entry_epsilon=sum(WAVES), **given)
+                report = answer_neighbours(wave.read(), contacts, max_entry_epsilon=sum(WAVES), **given)
             return send(url, report, token_for(key, first.id, names[i]))
 
         (process, url), store, tables = serve(folder), f"sqlite:///{folder}/reports.db", folder / "tables"

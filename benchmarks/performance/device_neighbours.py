@@ -46,14 +46,14 @@ STAGES = ("hash and check", "look up", "draw", "together")
 _PYTHON = """
 import json, sys, tempfile, time
 from pathlib import Path
-from veilgraph.client import answer_neighbours, verify
-from veilgraph.client.published import Beliefs, People
+from veilgraph.client import Published, answer_neighbours, verify
 from veilgraph.client.words import system_word
 
 folder, runs = Path(sys.argv[1]), int(sys.argv[2])
 text, people = ((folder / name).read_bytes() for name in ("wave.json", "people"))
 table = (folder / "table").read_bytes() if (folder / "table").stat().st_size else None
 names = json.loads((folder / "list.json").read_text())
+published = Published(text, people, table)
 best = {}
 
 def timed(stage, work):
@@ -64,16 +64,12 @@ def timed(stage, work):
 
 for _ in range(runs):
     with tempfile.TemporaryDirectory() as store:
-        given = dict(table=table, people=people, node=names[0], store=store, max_epsilon=9, max_entry_epsilon=9)
-        report = timed("together", lambda: answer_neighbours(text, names, **given))
-    question = verify(text, max_epsilon=9)
-    if table is None:
-        read = lambda: People.read(people, question.neighbours).rows
-    else:
-        read = lambda: Beliefs.read(table, people, question).sums
-    look_up = timed("hash and check", read)
+        given = dict(node=names[0], store=store, max_epsilon=9, max_entry_epsilon=9)
+        report = timed("together", lambda: answer_neighbours(published, names, **given))
+    wave = verify(text, max_epsilon=9).asked.about_a_list()
+    look_up = timed("hash and check", lambda: wave.open_files(published, names[0])[1])
     found = timed("look up", lambda: look_up(names))
-    timed("draw", lambda: question.neighbours.mechanism.report(found, system_word))
+    timed("draw", lambda: wave.mechanism.report(found, system_word))
     del look_up
 best["report"] = len(json.dumps(report))
 print(json.dumps(best))

@@ -16,7 +16,7 @@ from tests.support.file_server import LocalServer, serving
 from tests.support.neighbour_series import CLASS, HISTOGRAM, LIST, PEOPLE_FILE, TABLE, first_document, forged, waves_of
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
-from veilgraph.client import ClockWarning, Published, answer_neighbours, fetch
+from veilgraph.client import ClockWarning, Fetched, answer_neighbours, fetch
 from veilgraph.errors import CampaignError, RunError, SendError
 
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
@@ -34,7 +34,7 @@ def files_of(campaign: Campaign, table: bytes = TABLE.to_bytes(), people: bytes 
 
 
 @contextmanager
-def collector(files: Mapping[str, bytes]) -> Iterator[tuple[LocalServer, Callable[..., Published]]]:
+def collector(files: Mapping[str, bytes]) -> Iterator[tuple[LocalServer, Callable[..., Fetched]]]:
     with serving(files) as server:
         yield server, partial(fetch, server.url(""), attempts=2, sleep=lambda _: None)
 
@@ -58,10 +58,8 @@ def test_a_wave_is_fetched_whole_and_answered_from_its_folder(tmp_path: Path) ->
         get(tmp_path / "fetched")
         assert len(asked) == 4, "a repetition takes the document alone"
     report = answer_neighbours(
-        found.campaign.read_bytes(),
+        found.read(),
         ["u0"],
-        table=found.table.read_bytes(),
-        people=found.people.read_bytes(),
         node="u1",
         store=tmp_path / "store",
         max_epsilon=9.0,
@@ -82,10 +80,8 @@ def test_a_wave_of_randomized_lists_has_the_file_of_people_alone(tmp_path: Path)
         assert len(server.requested) == 3, "a repetition takes the document alone"
     assert set(content_of(tmp_path / "fetched")) == {"campaign.json", f"{LISTS.neighbour_series.people}.people"}
     report = answer_neighbours(
-        found.campaign.read_bytes(),
+        found.read(),
         ["u0"],
-        table=None,
-        people=found.people.read_bytes(),
         node="u1",
         store=tmp_path / "store",
         max_epsilon=9.0,
@@ -232,7 +228,7 @@ def test_two_commands_answer_a_wave(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_series_that_changes_its_turns_is_not_fetched(tmp_path: Path) -> None:
     first, one, two = waves_of(HISTOGRAM, CLASS, turns=2)
     with collector(files_of(one)) as (_, get):
-        asked = get(tmp_path).question.neighbours
+        asked = get(tmp_path).question.asked.place
     assert asked is not None
     assert asked.turns == 2
     for turns in (3, None):

@@ -7,7 +7,6 @@ import math
 import random
 from collections import Counter, defaultdict
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,9 @@ from veilgraph.client import (
 )
 from veilgraph.client import words as source_of_words
 from veilgraph.client.mechanisms import JointFeatures, SampledFeatures, SetTable, Table
+from veilgraph.client.once import Once
 from veilgraph.client.question import Question
+from veilgraph.client.schema import Schema
 from veilgraph.client.words import uniform_below
 from veilgraph.errors import DomainError
 from veilgraph.privacy.mechanisms import SubsetSelection
@@ -35,6 +36,7 @@ from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED, mean_over_s
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 NOTICE = verify(BINARY.to_json(), max_epsilon=9, now=BEFORE).notice
+SCHEMA = Schema((), 1, "y", ("a", "b"))
 GRAPH = verify(BINARY.to_json(), max_epsilon=9, now=BEFORE).graph
 
 
@@ -48,7 +50,7 @@ def outcomes(
     features: SampledFeatures | JointFeatures, record: tuple[int | None, ...], drawn: int
 ) -> dict[tuple[int | None, ...], Fraction]:
     """Return the exact probability of every report, by listing every sequence of words."""
-    question = Question("", GRAPH, (), 1, "y", ("a", "b"), features, None, NOTICE, Decimal(0))
+    question = Question("", GRAPH, SCHEMA, Once(features, None), NOTICE)
     counts: Counter[tuple[int | None, ...]] = Counter()
     for words in itertools.product(range(source_of_words.WORDS), repeat=drawn + record.count(None)):
         left = iter(words)
@@ -126,7 +128,7 @@ def test_the_channel_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) ->
     tables = (Table(2, 4, 2), Table(3, 4, 1))
     label = Table(2, 4, 2)
     features = SampledFeatures(tables, 1)
-    question = Question("", GRAPH, (), 1, "y", ("a", "b"), features, label, NOTICE, Decimal(0))
+    question = Question("", GRAPH, SCHEMA, Once(features, label), NOTICE)
     everything = list(itertools.product(range(2), range(3), range(2)))
     counts: dict[tuple[int, ...], Counter[tuple[Any, ...]]] = {record: Counter() for record in everything}
     for record, words in itertools.product(everything, itertools.product(range(6), repeat=5)):

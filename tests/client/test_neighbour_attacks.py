@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,8 +33,7 @@ from tests.support.neighbour_series import (
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.people_file import PeopleFile, people_file
-from veilgraph.client import answer, answer_neighbours, verify
-from veilgraph.client.published import Beliefs
+from veilgraph.client import Published, answer, answer_neighbours, verify
 from veilgraph.errors import CampaignError, VeilgraphError
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable
@@ -49,22 +48,14 @@ OTHERS = [name if name != X else "v" for name in NAMES]
 MECHANISMS: dict[str, Any] = {**ANSWERS, "list": LIST}
 
 
-class Published(NamedTuple):
-    """What an organiser serves in one wave."""
-
-    document: str
-    table: bytes | None
-    people: bytes
-
-
 def serve(wave: Campaign, table: bytes | None = TABLE.to_bytes(), people: bytes = PEOPLE_FILE) -> Published:
     """Return a wave with the hashes of these files in its document."""
     text = forged(wave, ("neighbours", "people"), hashlib.sha256(people).hexdigest())
     if wave.neighbour_series.asks_for_lists:
-        return Published(text, None, people)
+        return Published(text, people)
     assert table is not None
     named = forged(Campaign.from_json(text), ("neighbours", "table"), hashlib.sha256(table).hexdigest())
-    return Published(named, table, people)
+    return Published(named, people, table)
 
 
 def with_code_of_x(code: int) -> bytes:
@@ -90,7 +81,7 @@ def of_fewer_people(mechanism: Answer) -> Published:
     asked = RandomizedNeighbourList(len(names), 3.0) if mechanism is LIST else mechanism
     sha256 = None if mechanism is LIST else table.sha256
     wave = first_document(people).next_wave(asked, graph=people, table=sha256, closes=CLOSES)
-    return Published(wave.to_json(), None if mechanism is LIST else table.to_bytes(), people_file(names))
+    return Published(wave.to_json(), people_file(names), None if mechanism is LIST else table.to_bytes())
 
 
 def attacks(mechanism: Answer) -> Iterator[tuple[str, list[Published]]]:
@@ -133,13 +124,11 @@ def seen_from(report: Any) -> Any:
 def observed(served: list[Published], neighbours: list[str], store: Path) -> list[Any]:
     """Return what an organiser sees of a device in Python, wave by wave."""
     seen: list[Any] = []
-    for document, table, people in served:
+    for published in served:
         try:
             report = answer_neighbours(
-                document,
+                published,
                 neighbours,
-                table=table,
-                people=people,
                 node=NODE,
                 store=store,
                 max_epsilon=1e6,
@@ -174,7 +163,7 @@ def test_whatever_is_published_the_same_is_seen_of_a_browser(served: list[Publis
                     "list": neighbours,
                     "node": NODE,
                 }
-                for document, table, people in served
+                for document, people, table in served
             ],
         }
 
@@ -192,26 +181,22 @@ def test_whatever_is_published_the_same_is_seen_of_a_browser(served: list[Publis
 def test_who_is_left_out_of_the_people_adds_nothing_and_only_the_person_is_told_after_the_draw(
     mechanism: Answer, tmp_path: Path
 ) -> None:
-    document, table, people = of_fewer_people(mechanism)
-    told: list[str] = []
+    published = of_fewer_people(mechanism)
     settings: dict[str, Any] = {"node": NODE, "store": tmp_path, "max_epsilon": 1e6, "max_entry_epsilon": 1e6}
-    report = answer_neighbours(
-        document, [*WITH_X, X], table=table, people=people, unlisted=lambda names: told.extend(names), **settings
-    )
-    assert told == [X]
-    assert X not in str(report)
+    report = answer_neighbours(published, [*WITH_X, X], **settings)
+    assert report.unlisted == (X,)
+    assert X not in f"{report} {report!r} {report.text}", "it is neither sent nor shown with the report"
     assert X not in "".join(path.read_text() for path in tmp_path.glob("*.json")), "it is written nowhere"
-    again = answer_neighbours(
-        document, [X], table=table, people=people, unlisted=lambda _: pytest.fail("nothing was drawn"), **settings
-    )
-    assert again == report
+    again = answer_neighbours(published, [X], **settings)
+    assert (again, again.unlisted) == (report, ())
 
 
 def test_an_unknown_neighbour_changes_no_sum_and_no_row() -> None:
-    question = verify(waves_of(CLASS)[1].to_json(), max_epsilon=9.0)
-    read = Beliefs.read(TABLE.to_bytes(), PEOPLE_FILE, question)
-    assert read.sums([*WITH_X, "stranger"]) == read.sums(WITH_X)
-    assert read.people.rows([*WITH_X, "stranger"]) == read.people.rows(WITH_X)
+    text = waves_of(CLASS)[1].to_json()
+    wave = verify(text, max_epsilon=9.0).asked.about_a_list()
+    people, sums = wave.open_files(Published(text, PEOPLE_FILE, TABLE.to_bytes()), NODE)
+    assert sums([*WITH_X, "stranger"]) == sums(WITH_X)
+    assert people.rows([*WITH_X, "stranger"]) == people.rows(WITH_X)
 
 
 OF_OTHERS: dict[str, tuple[str, ...]] = {
@@ -232,15 +217,17 @@ def test_a_device_refuses_a_wave_about_other_people_than_the_first_that_it_answe
         answer(first.to_json(), {"label": "red"}, **settings)
         later = one
     else:
-        given: dict[str, Any] = {"table": TABLE.to_bytes(), "people": PEOPLE_FILE, "max_entry_epsilon": 9.0}
-        answer_neighbours(one.to_json(), WITH_X, **given, **settings)
+        wave = Published(one.to_json(), PEOPLE_FILE, TABLE.to_bytes())
+        answer_neighbours(wave, WITH_X, max_entry_epsilon=9.0, **settings)
         later = two
     with pytest.raises(CampaignError, match="other people, or another graph, than its series"):
         answer_neighbours(
-            forged(later, OF_OTHERS[place], value),
+            Published(
+                forged(later, OF_OTHERS[place], value),
+                people if place == "people" else PEOPLE_FILE,
+                TABLE.to_bytes(),
+            ),
             WITH_X,
-            table=TABLE.to_bytes(),
-            people=people if place == "people" else PEOPLE_FILE,
             max_entry_epsilon=9.0,
             **settings,
         )

@@ -36,10 +36,11 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.people_file import PeopleFile, people_file
 from veilgraph.campaign.report import Report
-from veilgraph.client import answer, answer_neighbours, ledger, set_limit, turn_of, verify
+from veilgraph.client import Published, answer, answer_neighbours, ledger, set_limit, turn_of, verify
+from veilgraph.client.lists import RandomizedList, belief, finest_scale
 from veilgraph.client.mechanisms import Table
-from veilgraph.client.neighbours import RandomizedList, WaveQuestion, belief, finest_scale
-from veilgraph.client.published import Beliefs, People
+from veilgraph.client.neighbours import NeighbourWave
+from veilgraph.client.published import People
 from veilgraph.errors import CampaignError, DomainError, RunError
 from veilgraph.privacy import belief_table
 from veilgraph.privacy.belief_table import BeliefTable
@@ -53,8 +54,9 @@ IN_ORDER = PeopleFile.of(NAMES).names  # rows of the table
 
 def respond(wave: Campaign, store: Path, neighbours: Any = LIST, **settings: Any) -> dict[str, Any]:
     given: dict[str, Any] = {"node": "u1", "max_epsilon": 20.0, "max_entry_epsilon": 20.0}
-    given |= {"table": TABLE.to_bytes(), "people": PEOPLE_FILE} | settings
-    return answer_neighbours(wave.to_json(), neighbours, store=store, **given)
+    files = {"table": TABLE.to_bytes(), "people": PEOPLE_FILE}
+    files |= {name: settings.pop(name) for name in files if name in settings}
+    return answer_neighbours(Published(wave.to_json(), **files), neighbours, store=store, **(given | settings))
 
 
 class Unread:
@@ -75,22 +77,21 @@ def test_every_code_stands_for_the_belief_of_the_package(classes: int) -> None:
 @pytest.mark.parametrize("mechanism", ANSWERS.values(), ids=ANSWERS)
 def test_the_client_finds_the_exact_epsilons_of_the_package(mechanism: Answer) -> None:
     *_, wave = waves_of(CLASS, mechanism)
-    asked = verify(wave.to_json(), max_epsilon=100.0).neighbours
-    assert asked is not None
+    asked = verify(wave.to_json(), max_epsilon=100.0).asked.about_a_list()
     assert wave.neighbours is not None
-    assert float(asked.cost.one_entry) == pytest.approx(mechanism.list_loss.one_entry, rel=1e-12)
-    assert float(asked.cost.any_lists) == pytest.approx(mechanism.list_loss.any_lists, rel=1e-12)
+    assert float(asked.mechanism.cost.one_entry) == pytest.approx(mechanism.list_loss.one_entry, rel=1e-12)
+    assert float(asked.mechanism.cost.any_lists) == pytest.approx(mechanism.list_loss.any_lists, rel=1e-12)
     total = wave.guarantee.neighbours
     assert total is not None
     assert float(asked.so_far.one_entry) == pytest.approx(total.total.one_entry, rel=1e-12)
 
 
 def test_sums_are_those_of_the_package_and_a_neighbour_counts_once() -> None:
-    question = verify(waves_of(CLASS)[1].to_json(), max_epsilon=9.0)
-    read = Beliefs.read(TABLE.to_bytes(), PEOPLE_FILE, question)
+    text = waves_of(CLASS)[1].to_json()
+    _, sums = asked_by(text).open_files(Published(text, PEOPLE_FILE, TABLE.to_bytes()), "u1")
     rows = [IN_ORDER.index(name) for name in LIST]
-    assert read.sums(LIST) == tuple(TABLE.sums([rows])[0].tolist())
-    assert read.sums([]) == (0, 0, 0)
+    assert sums(LIST) == tuple(TABLE.sums([rows])[0].tolist())
+    assert sums([]) == (0, 0, 0)
 
 
 def coarse(mechanism: Any, sums: tuple[int, ...], draws: int) -> Counter[tuple[int, ...]]:
@@ -104,8 +105,7 @@ def coarse(mechanism: Any, sums: tuple[int, ...], draws: int) -> Counter[tuple[i
 
 @pytest.mark.parametrize("sums", [(60, 0, 0), (30, 30, 0), (0, 0, 0)])
 def test_sets_are_drawn_with_the_probabilities_of_the_package(sums: tuple[int, ...]) -> None:
-    asked = verify(waves_of(CLASS)[1].to_json(), max_epsilon=9.0).neighbours
-    assert asked is not None
+    asked = verify(waves_of(CLASS)[1].to_json(), max_epsilon=9.0).asked.about_a_list()
     draws = 4000
     counts = coarse(asked.mechanism, sums, draws)
     for report in CLASS.reports():
@@ -116,8 +116,7 @@ def test_sets_are_drawn_with_the_probabilities_of_the_package(sums: tuple[int, .
 
 def test_noise_is_drawn_with_the_probabilities_of_the_package() -> None:
     mechanism = NeighbourhoodHistogram(3, 60.0, 60)  # little noise, so that each count is likely
-    asked = verify(waves_of(mechanism)[1].to_json(), max_epsilon=99.0).neighbours
-    assert asked is not None
+    asked = verify(waves_of(mechanism)[1].to_json(), max_epsilon=99.0).asked.about_a_list()
     draws = 3000
     first = Counter(report[0] - 60 for report in coarse(asked.mechanism, (60, 0, 0), draws).elements())
     for value in (-2, -1, 0, 1, 2):
@@ -126,20 +125,17 @@ def test_noise_is_drawn_with_the_probabilities_of_the_package() -> None:
 
 
 def test_words_decide_an_answer_as_the_documentation_says() -> None:
-    asked = verify(waves_of(HISTOGRAM)[1].to_json(), max_epsilon=9.0).neighbours
-    assert asked is not None
+    asked = verify(waves_of(HISTOGRAM)[1].to_json(), max_epsilon=9.0).asked.about_a_list()
     more = HISTOGRAM.noise.more
     words = iter([more - 1, more - 1, more, more, *[more] * 2, more, 0, more])
     assert asked.mechanism.report((5, 7, 1), lambda: next(words)) == (7, 7, 0)
-    picked = verify(waves_of(CLASS)[1].to_json(), max_epsilon=9.0).neighbours
-    assert picked is not None
+    picked = verify(waves_of(CLASS)[1].to_json(), max_epsilon=9.0).asked.about_a_list()
     words = iter([1, 0, 0, 0])  # the second of two classes; then it is inside
     assert picked.mechanism.report((9, 2, 9), lambda: next(words)) == (2,)
 
 
 def test_a_list_above_the_cap_is_cut_and_never_refused() -> None:
-    asked = verify(waves_of(CAPPED)[1].to_json(), max_epsilon=9.0).neighbours
-    assert asked is not None
+    asked = verify(waves_of(CAPPED)[1].to_json(), max_epsilon=9.0).asked.about_a_list()
     still = WORDS - 1
     assert asked.mechanism.report((500, 3, 120), lambda: still) == (120, 3, 120)
 
@@ -315,7 +311,7 @@ def test_a_published_file_of_people_that_is_none_is_refused_whatever_the_list_is
     text = forged(waves_of(CLASS)[1], ("neighbours", "people"), hashlib.sha256(published).hexdigest())
     with pytest.raises(CampaignError, match="is damaged"):
         answer_neighbours(
-            text, Unread(), table=TABLE.to_bytes(), people=published, node="u1", store=tmp_path, max_epsilon=9.0
+            Published(text, published, TABLE.to_bytes()), Unread(), node="u1", store=tmp_path, max_epsilon=9.0
         )
 
 
@@ -324,12 +320,11 @@ def test_everybody_is_found_among_many_people() -> None:
     file = PeopleFile.of(names)
     codes = np.arange(len(names)) % 3 + 1
     table = BeliefTable(3, codes.astype(np.uint16))
-    question = verify(waves_of(CLASS)[1].to_json(), max_epsilon=9.0)
-    assert question.neighbours is not None
-    asked = question.neighbours._replace(nodes=len(names), people=file.sha256, table=table.sha256)
-    read = Beliefs.read(table.to_bytes(), file.content, question._replace(neighbours=asked))
-    assert read.sums(names) == tuple(table.sums([range(len(names))])[0].tolist())
-    assert read.sums(file.names[7:8]) == tuple(table.sums([[7]])[0].tolist())
+    text = waves_of(CLASS)[1].to_json()
+    wave = asked_by(text)._replace(nodes=len(names), people=file.sha256, table=table.sha256)
+    _, sums = wave.open_files(Published(text, file.content, table.to_bytes()), "u1")
+    assert sums(names) == tuple(table.sums([range(len(names))])[0].tolist())
+    assert sums(file.names[7:8]) == tuple(table.sums([[7]])[0].tolist())
 
 
 @pytest.mark.parametrize("mechanism", [*ANSWERS.values(), RANDOMIZED], ids=[*ANSWERS, "list"])
@@ -387,7 +382,7 @@ def test_a_forged_wave_is_refused_on_the_device(place: tuple[str | int, ...], va
     text = forged(waves_of(HISTOGRAM)[1], place, value)
     with pytest.raises(CampaignError):
         answer_neighbours(
-            text, Unread(), table=b"", people=b"", node="u1", store=tmp_path, max_epsilon=9.0, max_entry_epsilon=9.0
+            Published(text, b"", b""), Unread(), node="u1", store=tmp_path, max_epsilon=9.0, max_entry_epsilon=9.0
         )
 
 
@@ -434,10 +429,8 @@ def respond_with_list(wave: Campaign, store: Path, neighbours: Any = LIST, **set
     return respond(wave, store, neighbours, **({"table": None} | settings))
 
 
-def asked_by(text: str) -> WaveQuestion:
-    asked = verify(text, max_epsilon=9.0).neighbours
-    assert asked is not None
-    return asked
+def asked_by(text: str) -> NeighbourWave:
+    return verify(text, max_epsilon=9.0).asked.about_a_list()
 
 
 def rows_of(names: Sequence[str]) -> list[int]:
@@ -458,9 +451,9 @@ def altered(campaign: Campaign, changes: Mapping[tuple[str | int, ...], Any]) ->
 def test_the_client_finds_the_exact_epsilons_of_a_randomized_list() -> None:
     asked, exact = asked_by(list_wave().to_json()), RANDOMIZED.list_loss
     assert asked.mechanism == RandomizedList(6, Table(2, RANDOMIZED.bit.table.true, RANDOMIZED.bit.table.other))
-    assert float(asked.cost.one_entry) == pytest.approx(exact.one_entry, rel=1e-12)
-    assert not asked.cost.any_lists.is_finite()
-    assert float(asked.so_far.one_entry) == float(asked.cost.one_entry)
+    assert float(asked.mechanism.cost.one_entry) == pytest.approx(exact.one_entry, rel=1e-12)
+    assert not asked.mechanism.cost.any_lists.is_finite()
+    assert float(asked.so_far.one_entry) == float(asked.mechanism.cost.one_entry)
     assert asked.table is None
 
 
@@ -498,7 +491,7 @@ def test_words_decide_a_randomized_list_person_by_person_with_the_probabilities_
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
 def test_randomized_lists_are_those_of_the_common_vectors(vector: dict[str, Any]) -> None:
     asked = asked_by(list_wave().to_json())._replace(nodes=vector["nodes"], people=vector["hashes"][0])
-    people = People.read(base64.b64decode(vector["people"]), asked)
+    people = People.read(base64.b64decode(vector["people"]), asked.files["people"])
     stated = vector["mechanism"]["list"]
     device = RandomizedList(vector["mechanism"]["people"], Table(stated["domainSize"], stated["yes"], stated["no"]))
     assert (vector["table"], vector["hashes"][1], vector["loss"]["any_lists"]) == (None, None, None)
@@ -553,10 +546,8 @@ def test_the_file_of_people_of_a_randomized_list_is_checked_before_the_list_is_r
         text = forged(list_wave(), ("neighbours", "people"), hashlib.sha256(published).hexdigest())
         with pytest.raises(CampaignError, match="the file of people is damaged"):
             answer_neighbours(
-                text,
+                Published(text, published),
                 Unread(),
-                table=None,
-                people=published,
                 node="u1",
                 store=tmp_path,
                 max_epsilon=9.0,
@@ -613,10 +604,8 @@ def test_a_forged_randomized_list_is_refused_with_one_sentence(
 ) -> None:
     with pytest.raises(CampaignError, match=reason) as caught:
         answer_neighbours(
-            altered(list_wave(), changes),
+            Published(altered(list_wave(), changes), PEOPLE_FILE),
             Unread(),
-            table=None,
-            people=PEOPLE_FILE,
             node="u1",
             store=tmp_path,
             max_epsilon=99.0,
@@ -656,10 +645,8 @@ def reason_of(text: str, store: Path, node: str = "u1") -> str:
     """Return why a document is refused; the list must not be read."""
     with pytest.raises(CampaignError) as caught:
         answer_neighbours(
-            text,
+            Published(text, PEOPLE_FILE, TABLE.to_bytes()),
             Unread(),
-            table=TABLE.to_bytes(),
-            people=PEOPLE_FILE,
             node=node,
             store=store,
             max_epsilon=99.0,

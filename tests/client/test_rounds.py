@@ -14,10 +14,10 @@ import pytest
 
 from tests.support.browser_module import in_node, needs_node
 from tests.support.campaigns import BEFORE, ScriptedWords, campaign, classes
+from tests.support.device import remember, rounds_of
 from tests.support.forgeries import rewritten
 from veilgraph.campaign import Campaign, Report
 from veilgraph.client import answered, answering, verify
-from veilgraph.client.record import randomize_wave
 from veilgraph.client.series import Memory
 from veilgraph.errors import CampaignError, DomainError, RunError
 from veilgraph.privacy.mechanisms import WaveEvidence
@@ -75,7 +75,7 @@ def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name
     for values, words in histories(series):
         left, memory = iter(words), Memory()
         for question, value in zip(questions, values, strict=True):
-            memory = randomize_wave(question, memory, None, value, word=left.__next__)
+            memory = remember(question, memory, None, value, word=left.__next__)
         assert (list(memory.reports.values()), len(list(left))) == by_the_package(series, values, words)
         assert len(memory.answers) <= mechanism(series).values
 
@@ -96,8 +96,7 @@ def test_the_same_words_make_the_same_reports_in_the_browser() -> None:
 def test_the_client_computes_the_stated_guarantee_by_itself(name: str) -> None:
     series, loss = SERIES[name], mechanism(SERIES[name]).series_loss
     question = verify(series.to_json(), max_epsilon=LIMIT, now=BEFORE)
-    assert question.waves is not None
-    for key, epsilon in question.waves.costs.items():
+    for key, epsilon in rounds_of(question).costs.items():
         assert float(epsilon) == pytest.approx(getattr(loss, key), rel=1e-12)
     assert float(question.epsilon) == pytest.approx(loss.any_histories, rel=1e-12)
 

@@ -18,7 +18,7 @@ from tests.support.neighbour_series import ANSWERS, LIST, NAMES, PEOPLE_FILE, TA
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.people_file import people_file
 from veilgraph.campaign.report import Report, sent_length
-from veilgraph.client import DrawnReport, answer, answer_neighbours, send
+from veilgraph.client import DrawnReport, Published, answer, answer_neighbours, send
 from veilgraph.collector.middleware import max_report_bytes
 from veilgraph.errors import DomainError, RunError, SendError
 from veilgraph.graph import Graph
@@ -52,10 +52,8 @@ def drawn_about_neighbours(asked: Campaign, store: Path, seed: int, node: str) -
     listed = random.Random(seed).sample(NAMES, seed % len(NAMES))
     table = None if asked.neighbour_series.table is None else TABLE.to_bytes()
     return answer_neighbours(
-        asked.to_json(),
+        Published(asked.to_json(), PEOPLE_FILE, table),
         listed,
-        table=table,
-        people=PEOPLE_FILE,
         node=node,
         store=store / str(seed),
         max_epsilon=1e9,
@@ -123,12 +121,11 @@ def test_the_length_of_a_randomized_list_tells_nothing_of_the_number_of_contacts
     names = [f"u{i:03}" for i in range(400)]
     people = Graph.without_edges(400, node_ids=names)
     asked = first_document(people).next_wave(RandomizedNeighbourList(400, 4.0), graph=people, table=None, closes=CLOSES)
-    given: dict[str, Any] = {"table": None, "people": people_file(names), "max_epsilon": 9, "max_entry_epsilon": 9}
+    wave = Published(asked.to_json(), people_file(names))
+    given: dict[str, Any] = {"max_epsilon": 9, "max_entry_epsilon": 9}
     counts, lengths, named = list(range(0, 400, 21)), [], []
     for count in counts:
-        report = answer_neighbours(
-            asked.to_json(), names[:count], node="u000", store=tmp_path / str(count), now=BEFORE, **given
-        )
+        report = answer_neighbours(wave, names[:count], node="u000", store=tmp_path / str(count), now=BEFORE, **given)
         lengths.append(len(report.text))
         named.append(len(rows_in(report["answer"])))
     assert np.corrcoef(counts, named)[0, 1] > 0.99

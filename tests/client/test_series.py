@@ -14,12 +14,12 @@ import pytest
 from tests.client.test_rounds import LIMIT, at
 from tests.support.browser_module import in_node, needs_node
 from tests.support.campaigns import BEFORE, ScriptedWords, campaign
+from tests.support.device import remember, rounds_of
 from tests.support.forgeries import rewritten
 from veilgraph.campaign import Campaign, Report
 from veilgraph.client import answered, answering, verify
 from veilgraph.client.question import Question
-from veilgraph.client.record import randomize_wave
-from veilgraph.client.series import Memory, SeriesFeatures
+from veilgraph.client.series import Memory
 from veilgraph.client.words import Answers
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.privacy.mechanisms import LongitudinalFeatures
@@ -88,7 +88,7 @@ def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name
     for history, words in histories(series):
         left, memory = iter(words), Memory()
         for question, values in zip(asked, history, strict=True):
-            memory = randomize_wave(question, memory, tuple(values), None, word=left.__next__)
+            memory = remember(question, memory, tuple(values), None, word=left.__next__)
         rng = ScriptedWords(list(words))
         drawn = made.randomize(np.array(history).reshape(1, -1), rng=rng).reshape(made.waves, -1).tolist()
         expected = [[None if code == -1 else code for code in wave] for wave in drawn]
@@ -117,7 +117,7 @@ def test_the_same_words_make_the_same_reports_in_python_and_in_the_browser() -> 
         for history, words in histories(series, count=10):
             left, memory, given = iter(words), Memory(), answers(series, history, rng)
             for question, (features, label) in zip(asked, given, strict=True):
-                memory = randomize_wave(question, memory, features, label, word=left.__next__)
+                memory = remember(question, memory, features, label, word=left.__next__)
             features_of, labels = [list(features) for features, _ in given], [label for _, label in given]
             items.append({"campaigns": documents, "features": features_of, "values": labels, "words": words})
             kept = {str(i): list(feature.reports.values()) for i, feature in memory.features.items()}
@@ -133,8 +133,7 @@ def test_the_client_computes_the_stated_guarantee_by_itself(name: str) -> None:
     question = verify(series.to_json(), max_epsilon=LIMIT, now=BEFORE)
     terms = series.guarantee.series
     assert terms is not None
-    assert question.waves is not None
-    for key, epsilon in question.waves.costs.items():
+    for key, epsilon in rounds_of(question).costs.items():
         assert float(epsilon) == pytest.approx(getattr(terms.total, key), rel=1e-12)
     assert float(question.epsilon) == pytest.approx(terms.total.any_histories, rel=1e-12)
     assert Campaign.from_json(series.to_json()) == series
@@ -239,8 +238,9 @@ def test_a_feature_that_is_left_out_has_one_permanent_answer_of_its_own(tmp_path
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_permanent_answer_of_what_is_left_out_is_uniform(size: int) -> None:
     question = questions(FEATURES_ALONE)[0]
-    assert isinstance(question.features, SeriesFeatures)
-    series = next(each for each in question.features.series if each.permanent.domain_size == size)
+    features = rounds_of(question).features
+    assert features is not None
+    series = next(each for each in features.series if each.permanent.domain_size == size)
     for drawn in range(2 * size):
         words = iter([drawn, 0])
         memory = series.answer(Memory(), None, 1, words.__next__)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
-import shutil
 import stat
 import subprocess
 import sys
@@ -66,34 +64,6 @@ def test_a_shared_device_counts_every_person_against_the_limit(tmp_path: Path) -
     for report in (first, second):
         assert ask(BINARY.to_json(), tmp_path, Untouchable(), node=report["node"]) == report
     assert [(one.node, float(round(one.epsilon, 9))) for one in answered(tmp_path)] == [("u2/../x", 2.0), ("u1", 2.0)]
-
-
-def earlier_version(store: Path, **changes: Any) -> dict[str, Any]:
-    """Draw a report and keep it as earlier versions did: in a file named by campaign and node, without its cost."""
-    report = ask(rewritten(BINARY, **changes), store / "new", node="old")
-    name = f"{report['campaign']}.{hashlib.sha256(b'old').hexdigest()[:32]}.json"
-    (store / name).write_text(json.dumps(report, sort_keys=True, separators=(",", ":")))
-    shutil.rmtree(store / "new")
-    return report
-
-
-def test_a_report_of_an_earlier_version_is_returned_and_never_drawn_again(tmp_path: Path) -> None:
-    report = earlier_version(tmp_path)
-    with pytest.raises(CampaignError, match="one device answers a campaign once"):
-        ask(BINARY.to_json(), tmp_path, Untouchable(), node="u2")
-    assert ask(BINARY.to_json(), tmp_path, Untouchable(), node="old") == report
-    assert [round(one.epsilon, 9) for one in answered(tmp_path)] == [2]
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_a_report_of_an_earlier_version_counts_in_full_until_its_cost_is_known(tmp_path: Path) -> None:
-    """Its cost is not recorded: 9 integer tables can cost 9 * ln(2**53) = 331 at most."""
-    earlier_version(tmp_path)
-    other = rewritten(BINARY, nonce="a" * 32)
-    with pytest.raises(CampaignError, match="cost of 1 is not recorded"):
-        ask(other, tmp_path, Untouchable(), max_epsilon=300)
-    ask(BINARY.to_json(), tmp_path, Untouchable(), node="old")
-    assert ask(other, tmp_path, max_epsilon=4)
 
 
 def test_100_campaigns_that_differ_in_nothing_but_their_nonce_share_one_limit(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import table_path
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
-from veilgraph.client import answer, answer_neighbours, check_receipt, send, withdraw
+from veilgraph.client import Published, answer, answer_neighbours, check_receipt, send, withdraw
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials, Role, new_role_token
 from veilgraph.collector.campaign_files import CampaignFiles
@@ -80,10 +80,8 @@ def test_a_series_is_collected_with_one_token_and_withdrawn_as_a_whole(store_url
         with serving(store_url, wave) as client:
             table, people = (client.get(f"/v1/published/{sha256}").content for sha256 in PUBLISHED)
             report = answer_neighbours(
-                client.get("/v1/campaign").content,
+                Published(client.get("/v1/campaign").content, people, table),
                 ["u0", "ü"],
-                table=table,
-                people=people,
                 node="u1",
                 store=device,
                 max_epsilon=9.0,
@@ -175,10 +173,8 @@ def test_randomized_lists_are_collected_without_a_table(store_url: str, tmp_path
         people = client.get(f"/v1/published/{LISTED.neighbour_series.people}").content
         for node in ("u1", "u2"):
             report = answer_neighbours(
-                client.get("/v1/campaign").content,
+                Published(client.get("/v1/campaign").content, people),
                 ["u0", "ü"],
-                table=None,
-                people=people,
                 node=node,
                 store=tmp_path / node,
                 max_epsilon=9.0,

@@ -23,6 +23,7 @@ from veilgraph.cli.output import Facts, emit
 from veilgraph.client import (
     Answered,
     DrawnReport,
+    Fetched,
     Ledger,
     Published,
     Receipt,
@@ -33,6 +34,7 @@ from veilgraph.client import (
 )
 from veilgraph.client import fetch as fetch_published
 from veilgraph.client import ledger as read_ledger
+from veilgraph.client.campaign import read_campaign, read_question
 from veilgraph.errors import GraphError, RunError, SendError
 from veilgraph.graph.text_tables import from_cell, read_text, read_text_table
 from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, Relation, json_epsilon, show_epsilon
@@ -57,30 +59,28 @@ def fetch(
     """Get the campaign that is open, and all that is published for it, whole; nothing about you is sent."""
     with show_progress("fetch") as progress:
         found = fetch_published(url, out, attempts=attempts, progress=progress)
-    asked = found.question.neighbours
+    place = found.question.asked.place
     document = {
         "id": found.question.id,
         "campaign": str(found.campaign),
-        "series": None if asked is None else asked.series,
-        "wave": None if asked is None else asked.wave,
-        "turns": None if asked is None else asked.turns,
+        **{key: getattr(place, key, None) for key in ("series", "wave", "turns")},
         "table": None if found.table is None else str(found.table),
         "people": None if found.people is None else str(found.people),
     }
     emit(Facts(document, _fetched_in_words(found)), as_json=as_json)
 
 
-def _fetched_in_words(found: Published) -> Iterator[str]:
-    asked = found.question.neighbours
-    what = "Campaign" if asked is None else f"Wave {asked.wave} of series {asked.series}: campaign"
-    source = "--record record.json" if asked is None else "--neighbours friends.txt"
+def _fetched_in_words(found: Fetched) -> Iterator[str]:
+    place = found.question.asked.place
+    what = "Campaign" if place is None else f"Wave {place.wave} of series {place.series}: campaign"
+    source = "--record record.json" if place is None else "--neighbours friends.txt"
     yield f"{what} {found.question.id} is in {found.campaign}; its id and its tables are in order."
     for path, content in ((found.table, "What is believed about everyone"), (found.people, "The file of people")):
         if path is not None:
             size = path.stat().st_size
             yield f"{content} is beside it, whole: {size:,} bytes, with the SHA-256 that it names."
-    if asked is not None and asked.turns is not None:
-        turns = f"Each person answers one of {asked.turns} waves"
+    if place is not None and place.in_turns:
+        turns = f"Each person answers one of {place.turns} waves"
         yield f"{turns}; if this one is not yours, 'randomize' says which one is."
     yield (
         f"Read it with 'veilgraph campaign show {found.campaign}', and answer it with "
@@ -163,7 +163,6 @@ def randomize(
         raise RunError("give --record, or --neighbours for a wave about neighbours")
     if limits.limit is not None or limits.entry_limit is not None:
         set_limit(folder, limits.limit, entry_limit=limits.entry_limit)
-    unlisted: list[str] = []
     settings: dict[str, Any] = {"node": person.node, "store": folder, "max_epsilon": limits.max_epsilon}
     settings["shared_device"] = shared_device
     with warnings.catch_warnings(record=True) as caught:
@@ -171,17 +170,16 @@ def randomize(
         if person.record is not None:
             report = answer(document, _Record(person.record, person.node), **settings)
         elif person.neighbours is not None:
-            files = _published_files(campaign, document, published.table, published.people)
-            settings["unlisted"] = unlisted.extend
-            report = answer_neighbours(document, _Neighbours(person.neighbours), **files, **settings)
+            wave = _published(campaign, document, published)
+            report = answer_neighbours(wave, _Neighbours(person.neighbours), **settings)
     for warning in caught:
         echo(f"warning: {warning.message}", err=True)
     text = report.text + "\n"
     if person.out.exists() and person.out.read_bytes() != text.encode():
         raise RunError(f"{person.out} exists and holds something else: choose another --out")
     write_atomically(person.out, text)
-    if unlisted:
-        names = ", ".join(map(quote, unlisted))
+    if report.unlisted:
+        names = ", ".join(map(quote, report.unlisted))
         echo(
             f"Not among the people of the campaign, so that they add nothing to the answer: {names}. This is said here "
             "alone, and the answer stays as it is drawn; correct the list before the next wave.",
@@ -196,20 +194,21 @@ def randomize(
     emit(Facts(report, sentences), as_json=as_json)
 
 
-def _published_files(campaign: Path, document: bytes, table: Path | None, people: Path | None) -> dict[str, Any]:
+def _published(campaign: Path, document: bytes, given: _PublishedOptions) -> Published:
     """Read the files that a wave about neighbours names: those that are given, or those beside its document."""
-    asked = Campaign.from_json(document).neighbours
-    if asked is None:
+    files = read_question(*read_campaign(document)).asked.files
+    if not files:
         raise RunError(f"{campaign} does not ask about neighbours: give --record, or fetch the wave that is open")
-    beside = None if asked.table is None else campaign.parent / f"{asked.table}.beliefs"
-    paths = {"table": table or beside, "people": people or campaign.parent / f"{asked.people}.people"}
+    paths = {what: getattr(given, what) or campaign.parent / file.name for what, file in files.items()}
+    if given.table is not None:
+        paths["table"] = given.table  # one that the wave does not have is refused
     for path in paths.values():
-        if path is not None and not path.is_file():
+        if not path.is_file():
             raise RunError(
-                f"{path}, which wave {asked.wave} names, is not there: run 'veilgraph fetch', which takes what is "
-                "published, or say where it is (--table, --people)"
+                f"{path}, which wave {files['people'].wave} names, is not there: run 'veilgraph fetch', which takes "
+                "what is published, or say where it is (--table, --people)"
             )
-    return {name: None if path is None else path.read_bytes() for name, path in paths.items()}
+    return Published(document, **{what: path.read_bytes() for what, path in paths.items()})
 
 
 def _sum_in_words(kept: Ledger, max_epsilon: float | None = None) -> str:

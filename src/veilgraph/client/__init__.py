@@ -4,17 +4,18 @@ It does not trust the campaign: before it reads the record, it checks the campai
 guarantee that they give. It shares no code with the program that wrote the campaign.
 
 Its files are short, to be read before they are trusted, and each imports earlier ones of this list only: `refusals`,
-`words`, `epsilons`, `reading`, `mechanisms`, `series`, `neighbours`, `question`, `published`, `campaign`, `record`,
-`store`, `rounds`, `spending`, `answering`, `connection`, `sending`, `fetching`. One file to copy is made of them by
-`python -m veilgraph.client.one_file participant.py`; it needs Python 3.11 and nothing else.
+`words`, `epsilons`, `reading`, `mechanisms`, `series`, `lists`, `schema`, `record`, `store`, `published`, `once`,
+`rounds`, `neighbours`, `question`, `campaign`, `kept`, `spending`, `answering`, `connection`, `sending`, `fetching`.
+A campaign asks once (`once`), in rounds (`rounds`) or about neighbours (`neighbours`): one object for each. One file
+to copy is made of them by `python -m veilgraph.client.one_file participant.py`; it needs Python 3.11 and nothing else.
 """
 
 from veilgraph.client.answering import answer, answer_neighbours
 from veilgraph.client.campaign import verify
-from veilgraph.client.fetching import Published, fetch
+from veilgraph.client.fetching import Fetched, fetch
 from veilgraph.client.neighbours import turn_of
-from veilgraph.client.question import DrawnReport
-from veilgraph.client.record import encode, randomize
+from veilgraph.client.published import Published
+from veilgraph.client.question import DrawnReport, encode, randomize
 from veilgraph.client.refusals import CampaignError, ClockWarning, DomainError, NoticeWarning, RunError, SendError
 from veilgraph.client.sending import Receipt, WithdrawalReceipt, check_receipt, has_reported, send, withdraw
 from veilgraph.client.spending import Answered, Ledger, answered, ledger, set_limit
@@ -25,6 +26,7 @@ __all__ = [
     "ClockWarning",
     "DomainError",
     "DrawnReport",
+    "Fetched",
     "Ledger",
     "NoticeWarning",
     "Published",

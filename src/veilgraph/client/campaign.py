@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal, localcontext
-from itertools import pairwise
+from decimal import Decimal
 from types import NoneType
 from typing import Any
 
 from veilgraph.client.epsilons import shown, slack
-from veilgraph.client.mechanisms import JointFeatures, LabelTable, SampledFeatures, read_features, read_label
-from veilgraph.client.neighbours import (
-    BELIEF_CODES,
-    ListCost,
-    RandomizedList,
-    WaveQuestion,
-    read_list_mechanism,
-    read_table_hash,
-    read_turns,
-)
-from veilgraph.client.question import Notice, PublicGraph, Question
+from veilgraph.client.neighbours import NeighbourWave
+from veilgraph.client.once import Once
+from veilgraph.client.question import Asked, Notice, PublicGraph, Question
 from veilgraph.client.reading import (
     are_distinct,
     canonical_json,
@@ -30,14 +21,13 @@ from veilgraph.client.reading import (
     read_entries,
     read_hash,
     read_json,
-    read_list,
-    read_number,
     read_object,
     read_text,
     read_whole,
 )
 from veilgraph.client.refusals import CampaignError
-from veilgraph.client.series import MAX_WAVES, Series, SeriesFeatures, read_series
+from veilgraph.client.rounds import Rounds
+from veilgraph.client.schema import Schema
 
 _NOTICE_KEYS = "closes contact language note purpose retention texts version wave"
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
@@ -55,9 +45,9 @@ def verify(campaign: str | bytes, *, max_epsilon: float, now: datetime | None = 
     now = now or datetime.now(UTC)
     if now.tzinfo is None:
         raise CampaignError("now must have a time zone")
-    if now >= question.closes:
+    if now >= question.notice.closes:
         raise CampaignError(
-            f"the campaign closed at {question.closes:%Y-%m-%d %H:%M:%S} UTC, and this device's clock says "
+            f"the campaign closed at {question.notice.closes:%Y-%m-%d %H:%M:%S} UTC, and this device's clock says "
             f"{now.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: set the clock if it is wrong"
         )
     if question.epsilon > Decimal(max_epsilon) + slack(Decimal(max_epsilon)):
@@ -124,121 +114,19 @@ def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
     return notice
 
 
-def _wave_question(campaign: dict[str, Any], notice: Notice) -> Question:
-    """Return the question of a wave about neighbours, if its integers give every epsilon that is stated."""
-    schema = campaign["schema"]
-    label = read_object(schema["label"], "classes name", "schema.label")
-    classes = tuple(read_text(name, "a class") for name in read_list(label["classes"], "schema.label.classes"))
-    if schema["columns"] != [] or type(schema["group"]) is not int or schema["group"] != 1 or notice.wave is not None:
-        raise CampaignError("a wave about neighbours asks for nothing else")
-    if not are_distinct(classes) or not 2 <= len(classes) < BELIEF_CODES:
-        raise CampaignError("the campaign declares a class twice, or two that look alike, or fewer than two")
-    name = read_text(label["name"], "schema.label.name")
-    _check_texts(notice.texts, {name: classes})
-    parts = read_object(campaign["neighbours"], "answers documents label people table turns", "neighbours")
-    documents = tuple(
-        read_hash(document, "neighbours.documents")
-        for document in read_list(parts["documents"], "neighbours.documents")
-    )
-    response = read_label(parts["label"], len(classes))
-    people = campaign["graph"]["nodes"]
-    waves = [
-        read_list_mechanism(entry, len(classes), people) for entry in read_list(parts["answers"], "neighbours.answers")
-    ]
-    if response is None or len(waves) != len(documents) or len(documents) > MAX_WAVES:
-        raise CampaignError(f"a series has a label, and an answer for each of at most {MAX_WAVES} waves")
-    if len(set(documents)) < len(documents):
-        raise CampaignError("neighbours.documents names a document twice")
-    if len(waves) > 1 and any(isinstance(mechanism, RandomizedList) for mechanism in waves):
-        raise CampaignError("a randomized neighbour list is the only wave of its series, and this one has more")
-    turns = read_turns(parts["turns"], waves)
-    with localcontext(prec=60):
-        costs = [mechanism.cost for mechanism in waves]
-        # In turns a person answers one wave, and the document does not say whose: the dearest one bounds them all.
-        columns = zip(*costs, strict=True)
-        so_far = ListCost(*(sum(column, Decimal(0)) if turns is None else max(column) for column in columns))
-        _check_wave_guarantee(campaign["guarantee"], costs[-1], so_far, response.user_level)
-    return Question(
-        id=campaign["id"],
-        graph=PublicGraph(**campaign["graph"]),
-        columns=(),
-        group=1,
-        label_name=name,
-        classes=classes,
-        features=None,
-        label=None,
-        notice=notice,
-        epsilon=costs[-1].any_lists if costs[-1].any_lists.is_finite() else Decimal(0),
-        neighbours=WaveQuestion(
-            documents,
-            waves[-1],
-            people,
-            read_hash(parts["people"], "neighbours.people"),
-            read_table_hash(parts["table"], waves[-1]),
-            so_far,
-            turns,
-        ),
-    )
+_ASKED: dict[int, Callable[[Mapping[str, Any], Schema], Asked]] = {
+    3: lambda bound, schema: (Once if bound["waves"] is None else Rounds).read(bound, schema),
+    4: NeighbourWave.read,
+}
 
 
-def _check_wave_guarantee(stated: object, wave: ListCost, so_far: ListCost, label: Decimal) -> None:
-    """Check every stated epsilon of a wave and of its series, under each relation."""
-    parts = read_object(stated, "series wave", "guarantee")
-    series = read_object(parts["series"], "label lists lists_and_record", "guarantee.series")
-    pairs = [(series["label"], label)]
-    for told, cost in ((parts["wave"], wave), (series["lists"], so_far)):
-        levels = read_object(told, "any_lists one_entry one_relationship", "guarantee")
-        pairs += [(levels[key], getattr(cost, key)) for key in ListCost._fields]
-        pairs.append((levels["one_relationship"], 2 * cost.one_entry))
-    with_record = read_object(series["lists_and_record"], "any_lists one_entry", "guarantee.series.lists_and_record")
-    pairs += [(with_record[key], label + getattr(so_far, key)) for key in ListCost._fields]
-    for text, epsilon in pairs:
-        told = Decimal(read_number(text, "an epsilon"))
-        if told != epsilon and not (epsilon.is_finite() and abs(told - epsilon) <= slack(epsilon)):
-            raise CampaignError(
-                "the wave's integers do not give the guarantee that it states: an answer would cost epsilon "
-                f"{shown(wave.one_entry)} for one entry (two neighbour lists, one with a neighbour more)"
-            )
-
-
-def read_question(campaign: dict[str, Any], notice: Notice) -> Question:
+def read_question(bound: dict[str, Any], notice: Notice) -> Question:
     """Return what a campaign asks, if its tables give every epsilon that it states."""
-    if campaign["format"] == 4:
-        return _wave_question(campaign, notice)
-    schema = campaign["schema"]
-    label = read_object(schema["label"], "classes name", "schema.label")
-    columns = tuple(_column(entry) for entry in read_list(schema["columns"], "schema.columns", 0))
-    sizes = _merged([_size(column) for column in columns], read_whole(schema["group"], "schema.group"))
-    classes = tuple(read_text(name, "a class") for name in read_list(label["classes"], "schema.label.classes"))
-    is_series = campaign.get("waves") is not None
-    features: SampledFeatures | JointFeatures | SeriesFeatures | None
-    features = read_features(campaign["features"], sizes, ("grr",) if is_series else ("grr_fs", "joint_grr"))
-    response: LabelTable | Series | None = read_label(campaign["label"], len(classes))
-    if features is None and response is None:
-        raise CampaignError("the campaign collects nothing")
-    waves = None
-    if is_series:
-        waves, features, response = read_series(campaign["waves"], features, response)
-    if notice.wave is not None and (waves is None or notice.wave > waves.number):
-        raise CampaignError("the campaign does not have the wave that is open")
-    names = [column["name"] for column in columns] + [read_text(label["name"], "schema.label.name")]
-    if not are_distinct(names) or not are_distinct(classes) or len(classes) < 2:
-        raise CampaignError("the campaign declares a name twice, or two that look alike, or fewer than two classes")
-    answers = {column["name"]: column.get("values", ()) for column in columns}
-    _check_texts(notice.texts, answers | {label["name"]: classes})
-    return Question(
-        id=campaign["id"],
-        graph=PublicGraph(**campaign["graph"]),
-        columns=columns,
-        group=schema["group"],
-        label_name=label["name"],
-        classes=classes,
-        features=features,
-        label=response,
-        notice=notice,
-        epsilon=_check_guarantee(campaign["guarantee"], features, response),
-        waves=waves,
-    )
+    schema = Schema.read(bound["schema"])
+    asked = _ASKED[bound["format"]](bound, schema)
+    asked.check_notice(notice.wave)
+    _check_texts(notice.texts, schema.answers)
+    return Question(bound["id"], PublicGraph(**bound["graph"]), schema, asked, notice)
 
 
 def _check_texts(texts: object, answers: Mapping[str, Sequence[str]]) -> None:
@@ -264,59 +152,3 @@ def _check_question_texts(question: object, values: Sequence[str]) -> None:
             shown[value] = read_text(label, "an answer")
         if not are_distinct(list(shown.values())):
             raise CampaignError("the texts show two answers alike")
-
-
-def _column(entry: object) -> dict[str, Any]:
-    if isinstance(entry, dict) and "edges" in entry:
-        is_whole = entry.get("whole") is True
-        parts = read_object(entry, "edges name whole" if is_whole else "edges name", "a column")
-        edges = [read_number(edge, "an edge") for edge in read_list(parts["edges"], "edges")]
-        if len(edges) < 3 or not all(low < high for low, high in pairwise(edges)):
-            raise CampaignError("a column's edges must be 3 or more, and rise")
-        if is_whole and not all(abs(edge) == float("inf") or edge.is_integer() for edge in edges):
-            raise CampaignError("the edges of whole numbers must be whole")
-    else:
-        parts = read_object(entry, "name values", "a column")
-        values = [read_text(value, "a value", min_length=0) for value in read_list(parts["values"], "values")]
-        if len(values) < 2 or not are_distinct(values):
-            raise CampaignError("a column's values must be 2 or more, and no two of them look alike")
-    read_text(parts["name"], "a column's name")
-    return parts
-
-
-def _size(column: Mapping[str, Any]) -> int:
-    return len(column["edges"]) - 1 if "edges" in column else len(column["values"])
-
-
-def _merged(sizes: list[int], group: int) -> list[int]:
-    if group > 1 and set(sizes) != {2}:
-        raise CampaignError("the campaign merges columns that are not binary")
-    return sizes[::group]
-
-
-def _check_guarantee(
-    stated: object,
-    features: SampledFeatures | JointFeatures | SeriesFeatures | None,
-    label: LabelTable | Series | None,
-) -> Decimal:
-    """Check every stated epsilon against the integers; return the total of the user level."""
-    parts = read_object(stated, "attribute_level user_level", "guarantee")
-    users = read_object(parts["user_level"], "features label total", "guarantee.user_level")
-    with localcontext(prec=40):
-        exact = {
-            "features": features.user_level if features else Decimal(0),
-            "label": Decimal(0) if label is None else label.user_level,
-        }
-        exact["total"] = exact["features"] + exact["label"]
-        attributes = features.attribute_levels if features else []
-        if not isinstance(parts["attribute_level"], list) or len(parts["attribute_level"]) != len(attributes):
-            raise CampaignError("guarantee.attribute_level must list one epsilon for each feature")
-        pairs = [(users[key], exact[key]) for key in exact]
-        pairs += zip(parts["attribute_level"], attributes, strict=True)
-        for text, epsilon in pairs:
-            if abs(Decimal(read_number(text, "an epsilon")) - epsilon) > slack(epsilon):
-                raise CampaignError(
-                    f"the campaign's tables do not give the guarantee that it states: a report would cost "
-                    f"epsilon {shown(exact['total'])} (user level, any two records)"
-                )
-        return exact["total"]

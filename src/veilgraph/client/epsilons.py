@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
+from typing import NamedTuple
 
 # Tolerance of stated epsilons, relative above 1: they are doubles as text, which agree far better with the exact ones.
 _TOLERANCE = Decimal("1e-9")
+
+
+class ListCost(NamedTuple):
+    """Epsilons of an answer about a neighbour list."""
+
+    any_lists: Decimal
+    """For two lists of any length; infinite if whole lists are not protected."""
+    one_entry: Decimal
+    """For two lists, one with a neighbour more. A relationship that both ends report costs twice as much."""
 
 
 def log_odds(odds: Fraction) -> Decimal:

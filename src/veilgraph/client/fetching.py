@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 from veilgraph.client.campaign import read_campaign, read_question, verify
 from veilgraph.client.connection import deliver, make_request
-from veilgraph.client.published import Layout
-from veilgraph.client.question import Question, other_people
+from veilgraph.client.neighbours import other_people
+from veilgraph.client.published import Published
+from veilgraph.client.question import Question
 from veilgraph.client.reading import MAX_CAMPAIGN_LENGTH, T
 from veilgraph.client.refusals import CampaignError, ClockWarning, RunError, SendError
 from veilgraph.client.store import write_text
@@ -30,7 +31,7 @@ _PIECE_LENGTH = 2**18
 _FETCHED_NAME = "campaign.json"
 
 
-class Published(NamedTuple):
+class Fetched(NamedTuple):
     """What a collector publishes, as files on this device that were checked."""
 
     campaign: Path
@@ -39,6 +40,11 @@ class Published(NamedTuple):
     """The belief table of a wave about neighbours; None for a randomized list, which has none."""
     people: Path | None = None
     """The file of all people of a wave about neighbours."""
+
+    def read(self) -> Published:
+        """Read the files of a wave about neighbours, for `answer_neighbours`."""
+        people = b"" if self.people is None else self.people.read_bytes()
+        return Published(self.campaign.read_bytes(), people, None if self.table is None else self.table.read_bytes())
 
 
 def fetch(
@@ -50,7 +56,7 @@ def fetch(
     sleep: Callable[[float], None] = time.sleep,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
     now: datetime | None = None,
-) -> Published:
+) -> Fetched:
     """Get the campaign that is open and all that is published for it, and check it; nothing about a person is sent.
 
     A wave about neighbours has two files, the belief table and the people; a randomized list has the people alone. They
@@ -85,16 +91,12 @@ def fetch(
             _check_fetched(question, before, place)
             files = source.files(question, place)
         write_text(place / _FETCHED_NAME, text, replace=True)
-        earlier = None if before is None or before.neighbours is None else before.neighbours.table
-        if earlier is not None and (old := _table_path(place, earlier)) != files.get("table"):
+        earlier = {} if before is None else before.asked.files
+        if "table" in earlier and (old := place / earlier["table"].name) != files.get("table"):
             old.unlink(missing_ok=True)
     except OSError as error:
         raise RunError(f"{place} cannot be written: {error.strerror}") from None
-    return Published(place / _FETCHED_NAME, question, **files)
-
-
-def _table_path(folder: Path, sha256: str) -> Path:
-    return folder / f"{sha256}.beliefs"
+    return Fetched(place / _FETCHED_NAME, question, **files)
 
 
 class _Source(NamedTuple):
@@ -123,14 +125,11 @@ class _Source(NamedTuple):
         return content.decode(), question
 
     def files(self, question: Question, folder: Path) -> dict[str, Path]:
-        """Take the files of a wave about neighbours that are not there; other campaigns have none."""
-        if (wave := question.neighbours) is None:
-            return {}
-        files, people = {}, folder / f"{wave.people}.people"
-        if wave.table is not None:
-            size = Layout.of_table(wave.nodes, len(question.classes)).size
-            files["table"] = self._file(_table_path(folder, wave.table), wave.table, size)
-        return files | {"people": self._file(people, wave.people, Layout.of_people(wave.nodes).size)}
+        """Take the published files that are not there."""
+        return {
+            what: self._file(folder / file.name, file.sha256, file.layout.size)
+            for what, file in question.asked.files.items()
+        }
 
     def _file(self, path: Path, sha256: str, most: int) -> Path:
         if path.exists() and _file_sha256(path) == sha256:
@@ -214,22 +213,22 @@ def _check_fetched(question: Question, before: Question | None, folder: Path) ->
     """Refuse a campaign that does not continue the one in the folder, or is an earlier state of it."""
     if before is None:
         return
-    later, earlier = question.neighbours, before.neighbours
-    documents = () if later is None else later.documents
-    if before.id not in (question.id, *documents):
-        if earlier is not None and question.id in earlier.documents:
+    later, earlier = question.asked.place, before.asked.place
+    if before.id not in (question.id, *question.asked.documents):
+        if earlier is not None and question.id in before.asked.documents:
             raise CampaignError(
                 f"the collector serves an earlier document of the series than wave {earlier.wave}, which is in "
                 f"{folder}: fetch again later"
             )
         raise CampaignError(f"{folder} holds another campaign or series: choose another folder for this one")
-    if later is not None and (question.graph != before.graph or (earlier and earlier.people != later.people)):
-        raise other_people(later.wave)
-    if later is not None and earlier is not None and later.turns != earlier.turns:
-        raise CampaignError(
-            f"wave {later.wave} is asked in other turns than wave {earlier.wave}, which is in {folder}: a series keeps "
-            "its turns; ask the campaign's contact"
-        )
+    if later is not None:
+        if question.graph != before.graph or (earlier is not None and earlier.people != later.people):
+            raise other_people(later.wave)
+        if earlier is not None and later.is_in_other_turns(earlier):
+            raise CampaignError(
+                f"wave {later.wave} is asked in other turns than wave {earlier.wave}, which is in {folder}: a series "
+                "keeps its turns; ask the campaign's contact"
+            )
     if before.id == question.id and question.notice.version < before.notice.version:
         raise CampaignError(
             f"the collector serves notice {question.notice.version}, older than {before.notice.version}, which is in "

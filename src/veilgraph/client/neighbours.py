@@ -1,22 +1,4 @@
-"""A wave about private neighbours: its three mechanisms, what an answer costs, and whose turn it is.
-
-A wave about private neighbours reports a list by one of three mechanisms. Two of them add up what is published about
-the people in the list, one whole number for each class, and report these sums:
-
-- The class takes, of the n classes with the largest sum, the one that a number below n names, in ascending order. Then
-  it reports this class by subset selection.
-- The histogram goes through the classes in order. It counts the words below `more` until one is not, and then does so
-  again. It adds the first number to the sum, and takes the second one off. Sums are cut at the cap before that, and
-  counts at the largest count after it.
-
-The third reports the list itself:
-
-- The randomized list goes through all people, in the order of their rows in the published file. One word for each, by
-  its table of the value 1 for a neighbour and 0 for everybody else, decides the reported value. The person's own row is
-  like every other one. The answer is the reported values as text: eight to a byte, row 0 in the lowest bit of the first
-  byte, and the bytes in base64url without padding. So all lists have one length.
-
-The browser's module takes the same words; the package draws many lists at once, in another order.
+"""A wave about private neighbours: its place in a series, what all waves cost together, and whose turn it is.
 
 **In turns.** A series about private neighbours may ask each person in one of its T waves: `turn_of` says which, from
 the person's id alone, so everybody can compute it. A device answers no other wave of the series, and none after the
@@ -26,156 +8,54 @@ wave costs, and not what all waves cost together.
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, localcontext
-from fractions import Fraction
-from math import comb
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from veilgraph.client.epsilons import log_odds
-from veilgraph.client.mechanisms import SetTable, Table, read_mechanism, read_set_table, read_table
-from veilgraph.client.reading import check_epsilon, read_hash, read_object, read_whole
+from veilgraph.client.epsilons import ListCost, shown, slack
+from veilgraph.client.lists import BELIEF_CODES, ListMechanism, read_list_mechanism
+from veilgraph.client.mechanisms import read_label
+from veilgraph.client.published import Beliefs, Layout, People, Published, PublishedFile
+from veilgraph.client.reading import read_hash, read_list, read_number, read_object, read_whole
 from veilgraph.client.refusals import CampaignError
+from veilgraph.client.schema import Schema
 from veilgraph.client.series import MAX_WAVES
-from veilgraph.client.words import WORDS, Codes, Word, uniform_below
+from veilgraph.client.words import Codes, Word
 
 _BYTES_OF_TURN = slice(30, 32)  # of the hash of an id: those after the bytes that the file of people uses
-_MAX_COUNT = 2**15 - 1
-_MAX_CAP = 2**31 - 1
-_MAX_LISTED_PEOPLE = 50_000  # a randomized list takes a word for each of them, and a collector a bit for every two
-_MAX_NOISE_WORDS = 2**17  # expected words of one geometric variable, which a device draws in a moment
-BELIEF_CODES = 2**16
-_FINEST_SCALE = 60
-_BASE64 = re.compile(r"[A-Za-z0-9_-]*")
 
 
-class ListCost(NamedTuple):
-    """Epsilons of an answer about a neighbour list."""
+class Place(NamedTuple):
+    """The place of a wave about neighbours in its series, and what its answer costs."""
 
-    any_lists: Decimal
-    """For two lists of any length; infinite if whole lists are not protected."""
-    one_entry: Decimal
-    """For two lists, one with a neighbour more. A relationship that both ends report costs twice as much."""
-
-
-class ListClass(NamedTuple):
-    """The class that the neighbours point to, by subset selection; it protects any two lists."""
-
-    table: SetTable
+    series: str
+    """Id of the first document, which asks for the label."""
+    wave: int
+    """Number of the wave, from 1."""
+    cost: ListCost
+    turns: int | None
+    """Number of waves of which each person answers one; None: everybody answers every wave."""
+    people: str
+    """SHA-256 of the file of all people."""
 
     @property
-    def cost(self) -> ListCost:
-        """Epsilons of an answer: one entry can change the class, and costs as much as any two lists."""
-        return ListCost(self.table.user_level, self.table.user_level)
+    def in_turns(self) -> bool:
+        """Whether each person answers one wave of the series."""
+        return self.turns is not None
 
-    @property
-    def longest(self) -> Codes:
-        """An answer that no other one is longer than, as text."""
-        return self.table.longest
-
-    def report(self, sums: Codes, word: Word) -> Codes:
-        """Report a set of classes, in ascending order."""
-        pointed = [code for code, total in enumerate(sums) if total == max(sums)]
-        return self.table.report(pointed[uniform_below(len(pointed), word)], word)
-
-    def fits(self, reported: object) -> bool:
-        """Return whether something read back is an answer of this kind."""
-        return self.table.fits(reported)
+    def is_in_other_turns(self, earlier: Place) -> bool:
+        """Return whether an earlier wave of the series was in other turns."""
+        return self.turns != earlier.turns
 
 
-class ListHistogram(NamedTuple):
-    """Sums over the neighbours with discrete Laplace noise; it protects one entry, and whole lists with a cap."""
-
-    classes: int
-    scale: int
-    cap: int | None
-    largest: int
-    more: int
-
-    @property
-    def cost(self) -> ListCost:
-        """Epsilons of an answer: an entry moves the sums by `scale`, and a capped list by as much as there is room."""
-        with localcontext(prec=60):
-            one_entry = self.scale * log_odds(Fraction(WORDS, self.more))
-            room = None if self.cap is None else self.classes * self.cap
-            return ListCost(Decimal("Infinity") if room is None else room * one_entry, one_entry)
-
-    @property
-    def longest(self) -> Codes:
-        """An answer that no other one is longer than, as text."""
-        return (-self.largest,) * self.classes
-
-    def report(self, sums: Codes, word: Word) -> Codes:
-        """Report a noisy count for each class."""
-        cut = sums if self.cap is None else tuple(min(total, self.cap * self.scale) for total in sums)
-        noisy = [total + self._geometric(word) - self._geometric(word) for total in cut]
-        return tuple(max(-self.largest, min(self.largest, count)) for count in noisy)
-
-    def _geometric(self, word: Word) -> int:
-        steps = 0
-        while word() < self.more:
-            steps += 1
-        return steps
-
-    def fits(self, reported: object) -> bool:
-        """Return whether something read back is an answer of this kind."""
-        return (
-            isinstance(reported, list)
-            and len(reported) == self.classes
-            and all(type(count) is int and -self.largest <= count <= self.largest for count in reported)
-        )
-
-
-class RandomizedList(NamedTuple):
-    """For every person whether they are in the list, by randomized response; it protects one entry alone."""
-
-    people: int
-    table: Table
-
-    @property
-    def cost(self) -> ListCost:
-        """Epsilons of an answer: an entry changes one value, and a list as many as there are people."""
-        return ListCost(Decimal("Infinity"), self.table.user_level)
-
-    @property
-    def longest(self) -> str:
-        """An answer; all of them have one length."""
-        return self._text(0)
-
-    def report(self, rows: Codes, word: Word) -> str:
-        """Report for every person whether they are said to be a neighbour: a bit for each row, as text."""
-        listed = bytearray(self.people)
-        for row in rows:
-            listed[row] = 1
-        named = bytearray(-(-self.people // 8))
-        for row, value in enumerate(listed):
-            named[row // 8] |= self.table.report(value, word) << row % 8
-        return self._text(int.from_bytes(named, "little"))
-
-    def _text(self, bits: int) -> str:
-        """Write bits, that of row 0 the lowest, in base64url without padding."""
-        return base64.urlsafe_b64encode(bits.to_bytes(-(-self.people // 8), "little")).decode().rstrip("=")
-
-    def fits(self, reported: object) -> bool:
-        """Return whether something read back is an answer of this kind: it has one way to be written."""
-        if not isinstance(reported, str) or len(reported) != len(self.longest) or not _BASE64.fullmatch(reported):
-            return False
-        bits = int.from_bytes(base64.urlsafe_b64decode(reported + "=" * (-len(reported) % 4)), "little")
-        return bits < 2**self.people and self._text(bits) == reported
-
-
-ListMechanism = ListClass | ListHistogram | RandomizedList
-
-
-class WaveQuestion(NamedTuple):
-    """A wave about a neighbour list: its place in a series, its mechanism, and the files that are published for it."""
+class NeighbourWave(NamedTuple):
+    """A question about a neighbour list, with a mechanism, in a series of waves."""
 
     documents: tuple[str, ...]
     """Ids of all documents before it; the first one names the series."""
     mechanism: ListMechanism
+    classes: int
     nodes: int
     people: str
     """SHA-256 of the file of all people."""
@@ -186,10 +66,44 @@ class WaveQuestion(NamedTuple):
     turns: int | None
     """Number of waves of which each person answers one; None: everybody answers every wave."""
 
-    @property
-    def series(self) -> str:
-        """Id of the first document, which asks for the label."""
-        return self.documents[0]
+    @classmethod
+    def read(cls, bound: Mapping[str, Any], schema: Schema) -> NeighbourWave:
+        """Read the question; refuse integers that do not give every epsilon that the campaign states."""
+        classes, people = len(schema.classes), bound["graph"]["nodes"]
+        if schema.columns or schema.group != 1:
+            raise CampaignError("a wave about neighbours asks for nothing else")
+        if classes >= BELIEF_CODES:
+            raise CampaignError(f"a wave about neighbours has fewer than {BELIEF_CODES} classes")
+        parts = read_object(bound["neighbours"], "answers documents label people table turns", "neighbours")
+        stated = read_list(parts["documents"], "neighbours.documents")
+        documents = tuple(read_hash(document, "neighbours.documents") for document in stated)
+        label = read_label(parts["label"], classes)
+        waves = [
+            read_list_mechanism(entry, classes, people) for entry in read_list(parts["answers"], "neighbours.answers")
+        ]
+        if label is None or len(waves) != len(documents) or len(documents) > MAX_WAVES:
+            raise CampaignError(f"a series has a label, and an answer for each of at most {MAX_WAVES} waves")
+        if len(set(documents)) < len(documents):
+            raise CampaignError("neighbours.documents names a document twice")
+        if len(waves) > 1 and not all(mechanism.needs_beliefs for mechanism in waves):
+            raise CampaignError("a randomized neighbour list is the only wave of its series, and this one has more")
+        turns = _read_turns(parts["turns"], waves)
+        with localcontext(prec=60):
+            costs = [mechanism.cost for mechanism in waves]
+            # In turns a person answers one wave, and the document does not say whose: the dearest one bounds them all.
+            columns = zip(*costs, strict=True)
+            so_far = ListCost(*(sum(column, Decimal(0)) if turns is None else max(column) for column in columns))
+            _check_wave_guarantee(bound["guarantee"], costs[-1], so_far, label.user_level)
+        return cls(
+            documents,
+            waves[-1],
+            classes,
+            people,
+            read_hash(parts["people"], "neighbours.people"),
+            _read_table_hash(parts["table"], waves[-1]),
+            so_far,
+            turns,
+        )
 
     @property
     def wave(self) -> int:
@@ -197,19 +111,113 @@ class WaveQuestion(NamedTuple):
         return len(self.documents)
 
     @property
-    def cost(self) -> ListCost:
-        """Epsilons of this wave."""
-        return self.mechanism.cost
+    def place(self) -> Place:
+        """The place of the wave in its series, and what its answer costs."""
+        return Place(self.documents[0], self.wave, self.mechanism.cost, self.turns, self.people)
 
-    def turn_of(self, node: str) -> int:
-        """Return the wave that is the person's turn: this one where everybody answers every wave."""
-        return self.wave if self.turns is None else turn_of(node, self.turns)
+    @property
+    def epsilon(self) -> Decimal:
+        """Epsilon at user level (any two records with any two lists), or 0 if whole lists are not protected."""
+        return self.mechanism.cost.any_lists if self.mechanism.cost.any_lists.is_finite() else Decimal(0)
 
-    def not_the_turn_of(self, node: str) -> CampaignError:
-        """Return the refusal of a wave that is not the person's turn."""
-        return CampaignError(
-            f"wave {self.wave} is not your turn: of this series you answer wave {self.turn_of(node)}, and no other one"
-        )
+    @property
+    def features(self) -> None:
+        """Mechanisms of features: none."""
+
+    @property
+    def label(self) -> None:
+        """Mechanism of a label: none; the first document of the series asks for it."""
+
+    @property
+    def files(self) -> dict[str, PublishedFile]:
+        """Published files, by what they are: the people, and the belief table if it needs one."""
+        people = PublishedFile(Layout.of_people(self.nodes), self.people, self.wave)
+        if self.table is None:
+            return {"people": people}
+        return {
+            "table": PublishedFile(Layout.of_table(self.nodes, self.classes), self.table, self.wave),
+            "people": people,
+        }
+
+    @property
+    def longest(self) -> dict[str, Any]:
+        """The parts of a report that no other one is longer than, as text."""
+        return {"answer": self.mechanism.longest}
+
+    def fits(self, report: Mapping[str, Any]) -> bool:
+        """Return whether a stored report is an answer to this wave."""
+        return self.mechanism.fits(report.get("answer"))
+
+    def check_notice(self, opened: int | None) -> None:
+        """Refuse a notice that opens a round."""
+        if opened is not None:
+            raise CampaignError("a wave about neighbours asks for nothing else")
+
+    def about_a_record(self) -> NoReturn:
+        """Refuse a record as an answer."""
+        raise CampaignError("the campaign asks about neighbours: answer it with answer_neighbours (--neighbours)")
+
+    def about_a_list(self) -> NeighbourWave:
+        """Return the wave, because it is about a list."""
+        return self
+
+    def randomize(self, features: object, label: object, word: Word) -> NoReturn:
+        """Refuse to report the codes of a record."""
+        self.about_a_record()
+
+    def check_turn(self, node: str, people: bytes) -> None:
+        """Refuse a person whose turn another wave is."""
+        turn = self.wave if self.turns is None else turn_of(node, self.turns)
+        if turn != self.wave:
+            People.read(people, self.files["people"]).check_person(node)  # a mistyped id has a turn, too
+            raise CampaignError(
+                f"wave {self.wave} is not your turn: of this series you answer wave {turn}, and no other one"
+            )
+
+    def check_after(self, campaign: str, earlier: Place) -> None:
+        """Refuse this wave of a series after an answer to an earlier document of it.
+
+        Each wave of a series is answered once, and of a series in turns one wave. It is in turns if this document says
+        so or if the earlier one did: an organiser could change the number, or leave it out, to ask a person again.
+
+        Args:
+            campaign: id of the earlier document.
+            earlier: its place in the series.
+        """
+        place = earlier.wave
+        if earlier.in_turns or self.place.in_turns:
+            raise CampaignError(
+                f"this device has answered wave {place} of this series, which is asked in turns: a person answers one "
+                "wave of it, and no other one"
+            )
+        if place > self.wave:
+            raise CampaignError(f"wave {self.wave} is over: this device has answered a later one of its series")
+        if place == self.wave:
+            raise CampaignError(f"this device has answered another wave {place} of this series: each is answered once")
+        if self.documents[place] != campaign:
+            raise CampaignError(
+                f"the wave is of another series: it does not continue the wave {place} that this device has answered"
+            )
+
+    def open_files(self, published: Published, node: str) -> tuple[People, Callable[[Iterable[str]], Codes]]:
+        """Check what is published for the wave, and that the person is in it.
+
+        Returns:
+            The people, and the function that turns a list into what is reported: rows or sums.
+        """
+        files = self.files
+        if "table" not in files:
+            if published.table is not None:
+                raise CampaignError(f"wave {self.wave} has no belief table: give table=None (leave --table out)")
+            people = People.read(published.people, files["people"])
+            people.check_person(node)
+            return people, people.rows
+        if published.table is None:
+            raise CampaignError(f"wave {self.wave} has a belief table, and none is given: get it, and give it, too")
+        people = People.read(published.people, files["people"])
+        beliefs = Beliefs.read(published.table, files["table"], people, self.classes)
+        people.check_person(node)
+        return people, beliefs.sums
 
 
 def turn_of(node: str, turns: int) -> int:
@@ -222,76 +230,51 @@ def turn_of(node: str, turns: int) -> int:
     return 1 + int.from_bytes(hashlib.sha256(node.encode()).digest()[_BYTES_OF_TURN], "big") % turns
 
 
-def finest_scale(classes: int) -> int:
-    """Return the units of a belief: the most, up to 60, for which every belief has a code of 16 bits."""
-    return next(scale for scale in range(_FINEST_SCALE, 0, -1) if count_beliefs(scale, classes) < BELIEF_CODES)
-
-
-def count_beliefs(scale: int, classes: int) -> int:
-    """Return the number of ways to give the units to the classes."""
-    return comb(scale + classes - 1, classes - 1)
-
-
-def belief(code: int, classes: int) -> Codes:
-    """Return the units of each class that a code stands for: beliefs are numbered from 1 in lexicographic order."""
-    if code == 0:
-        return (0,) * classes
-    number, left, units = code - 1, finest_scale(classes), []
-    for after in range(classes - 1, 0, -1):
-        taken = 0
-        while number >= (ways := count_beliefs(left - taken, after)):
-            number, taken = number - ways, taken + 1
-        units.append(taken)
-        left -= taken
-    return (*units, left)
-
-
-def read_turns(stated: object, waves: Sequence[ListMechanism]) -> int | None:
+def _read_turns(stated: object, waves: Sequence[ListMechanism]) -> int | None:
     """Return the number of turns of a series that has these waves so far; None if everybody answers every wave."""
     if stated is None:
         return None
     if not 2 <= (turns := read_whole(stated, "neighbours.turns")) <= MAX_WAVES:
         raise CampaignError(f"neighbours.turns must be null, or a whole number from 2 to {MAX_WAVES}")
-    if any(isinstance(mechanism, RandomizedList) for mechanism in waves):
+    if not all(mechanism.needs_beliefs for mechanism in waves):
         raise CampaignError("neighbours.turns must be null: everybody is asked for a randomized neighbour list")
     if len(waves) > turns:
         raise CampaignError(f"a series in {turns} turns has at most {turns} waves, and this is wave {len(waves)}")
     return turns
 
 
-def read_table_hash(stated: object, mechanism: ListMechanism) -> str | None:
+def _read_table_hash(stated: object, mechanism: ListMechanism) -> str | None:
     """Return the hash of the belief table; a randomized list has none, and every other answer has one."""
-    if not isinstance(mechanism, RandomizedList):
+    if mechanism.needs_beliefs:
         return read_hash(stated, "neighbours.table")
     if stated is not None:
         raise CampaignError("neighbours.table must be null: a randomized neighbour list has no belief table")
     return None
 
 
-def read_list_mechanism(entry: object, classes: int, people: int) -> ListMechanism:
-    """Read the mechanism of a wave."""
-    named = entry.get("mechanism") if isinstance(entry, dict) else None
-    if named == "neighbourhood_class":
-        parts = read_object(entry, "epsilon mechanism size table", "an answer")
-        check_epsilon(parts["epsilon"], "the epsilon of an answer")
-        return ListClass(read_set_table(parts["table"], classes, parts["size"]))
-    if named == "randomized_neighbour_list":
-        parts = read_object(entry, "epsilon mechanism people table", "an answer")
-        check_epsilon(parts["epsilon"], "the epsilon of an answer")
-        if read_whole(parts["people"], "an answer's people") != people or not 2 <= people <= _MAX_LISTED_PEOPLE:
+def _check_wave_guarantee(stated: object, wave: ListCost, so_far: ListCost, label: Decimal) -> None:
+    """Check every stated epsilon of a wave and of its series, under each relation."""
+    parts = read_object(stated, "series wave", "guarantee")
+    series = read_object(parts["series"], "label lists lists_and_record", "guarantee.series")
+    pairs = [(series["label"], label)]
+    for told, cost in ((parts["wave"], wave), (series["lists"], so_far)):
+        levels = read_object(told, "any_lists one_entry one_relationship", "guarantee")
+        pairs += [(levels[key], getattr(cost, key)) for key in ListCost._fields]
+        pairs.append((levels["one_relationship"], 2 * cost.one_entry))
+    with_record = read_object(series["lists_and_record"], "any_lists one_entry", "guarantee.series.lists_and_record")
+    pairs += [(with_record[key], label + getattr(so_far, key)) for key in ListCost._fields]
+    for text, epsilon in pairs:
+        told = Decimal(read_number(text, "an epsilon"))
+        if told != epsilon and not (epsilon.is_finite() and abs(told - epsilon) <= slack(epsilon)):
             raise CampaignError(
-                f"a randomized neighbour list is about all {people} people of the campaign, and they must be 2 to "
-                f"{_MAX_LISTED_PEOPLE}"
+                "the wave's integers do not give the guarantee that it states: an answer would cost epsilon "
+                f"{shown(wave.one_entry)} for one entry (two neighbour lists, one with a neighbour more)"
             )
-        return RandomizedList(people, read_table(parts["table"], 2))
-    parts = read_object(entry, "cap epsilon largest mechanism more scale", "an answer")
-    read_mechanism(parts, ("neighbourhood_histogram",), "an answer")
-    check_epsilon(parts["epsilon"], "the epsilon of an answer")
-    cap = None if parts["cap"] is None else read_whole(parts["cap"], "the cap of an answer")
-    units = (read_whole(parts[key], f"an answer's {key}") for key in ("scale", "largest", "more"))
-    scale, largest, more = units
-    if scale != finest_scale(classes) or not scale <= largest <= _MAX_COUNT or (cap or 1) > _MAX_CAP:
-        raise CampaignError("a histogram of neighbours has other units, or other limits, than its classes allow")
-    if (WORDS - more) * _MAX_NOISE_WORDS < WORDS:
-        raise CampaignError("the noise of a histogram would take a device too long")
-    return ListHistogram(classes, scale, cap, largest, more)
+
+
+def other_people(wave: int) -> CampaignError:
+    """Return the refusal of a wave whose people or graph differ from those of its series."""
+    return CampaignError(
+        f"wave {wave} is about other people, or another graph, than its series: these never change between waves; do "
+        "not answer it, and tell the campaign's contact"
+    )

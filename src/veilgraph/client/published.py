@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from veilgraph.client.neighbours import WaveQuestion, belief, count_beliefs, finest_scale
-from veilgraph.client.question import Question, wave_of
+from veilgraph.client.lists import belief, count_beliefs, finest_scale
 from veilgraph.client.refusals import CampaignError
 from veilgraph.client.words import Codes
 
@@ -35,15 +34,14 @@ class People(NamedTuple):
     fingerprints: bytes
 
     @classmethod
-    def read(cls, content: bytes, wave: WaveQuestion) -> People:
-        """Read the file; refuse another one than that of the wave.
+    def read(cls, content: bytes, file: PublishedFile) -> People:
+        """Read the file; refuse another one than the wave names.
 
         Whatever the fingerprints are, an id has one row or none, so they need no check.
         """
-        _check_published(content, wave.people, "file of people", wave)
-        sizes, parts, fingerprints = (layout := Layout.of_people(wave.nodes)).cut(content)
-        if sum(sizes) != wave.nodes or max(parts) >= _PARTS_OF_HASH:
-            raise layout.damaged
+        sizes, parts, fingerprints = file.cut(content)
+        if 3 * sum(sizes) != len(fingerprints) or max(parts) >= _PARTS_OF_HASH:
+            raise file.layout.damaged
         return cls(array("Q", accumulate(sizes, initial=0)), parts, fingerprints)
 
     def rows(self, neighbours: Iterable[str]) -> Codes:
@@ -80,20 +78,18 @@ class Beliefs(NamedTuple):
     classes: int
 
     @classmethod
-    def read(cls, table: bytes, people: bytes, question: Question) -> Beliefs:
-        """Read both files; refuse others than those of the wave, and a table with a row that is no belief.
+    def read(cls, table: bytes, file: PublishedFile, people: People, classes: int) -> Beliefs:
+        """Read the table; refuse another one than the wave names, and a table with a row that is no belief.
 
         A row whose units sum to more than `scale` would make the guarantee false. A refusal must not depend on the
         list, so every row is checked.
         """
-        wave, classes = wave_of(question), len(question.classes)
-        _check_published(table, wave.table, "table", wave)
-        codes = array("H", *(layout := Layout.of_table(wave.nodes, classes)).cut(table))
+        codes = array("H", *file.cut(table))
         if sys.byteorder == "big":
             codes.byteswap()
         if max(codes) > count_beliefs(finest_scale(classes), classes):
-            raise layout.damaged
-        return cls(People.read(people, wave), codes, classes)
+            raise file.layout.damaged
+        return cls(people, codes, classes)
 
     def sums(self, neighbours: Iterable[str]) -> Codes:
         """Return what the beliefs of the neighbours add up to; each counts once. One who is not there adds nothing."""
@@ -104,15 +100,11 @@ class Beliefs(NamedTuple):
         return tuple(total)
 
 
-def _check_published(content: bytes, expected: str | None, what: str, wave: WaveQuestion) -> None:
-    if hashlib.sha256(content).hexdigest() != expected:
-        raise CampaignError(f"the {what} is not the one that wave {wave.wave} names: get it again")
-
-
 class Layout(NamedTuple):
     """The bytes of a published file: a title, and parts of known length."""
 
     what: str
+    suffix: str
     title: bytes
     lengths: tuple[int, ...]
 
@@ -121,13 +113,13 @@ class Layout(NamedTuple):
         """Return the layout of the file of people: sizes of the buckets, their parts of the hash, fingerprints."""
         buckets = -(-people // _PER_BUCKET)
         title = _PEOPLE_MAGIC + f'{{"people": {people}}}\n'.encode()
-        return cls("file of people", title, (buckets, buckets, 3 * people))
+        return cls("file of people", "people", title, (buckets, buckets, 3 * people))
 
     @classmethod
     def of_table(cls, people: int, classes: int) -> Layout:
         """Return the layout of the belief table: codes of 16 bits."""
         title = _TABLE_MAGIC + f'{{"num_classes": {classes}, "people": {people}}}\n'.encode()
-        return cls("table", title, (2 * people,))
+        return cls("table", "beliefs", title, (2 * people,))
 
     @property
     def size(self) -> int:
@@ -144,3 +136,31 @@ class Layout(NamedTuple):
     def damaged(self) -> CampaignError:
         """The refusal of a file that has the right hash, and is no such file."""
         return CampaignError(f"the {self.what} is damaged, or of another number of people or classes")
+
+
+class PublishedFile(NamedTuple):
+    """A published file, as the document of a wave names it."""
+
+    layout: Layout
+    sha256: str
+    wave: int
+
+    @property
+    def name(self) -> str:
+        """Name of the file on a device."""
+        return f"{self.sha256}.{self.layout.suffix}"
+
+    def cut(self, content: bytes) -> list[bytes]:
+        """Return the parts of the file; refuse another file."""
+        if hashlib.sha256(content).hexdigest() != self.sha256:
+            raise CampaignError(f"the {self.layout.what} is not the one that wave {self.wave} names: get it again")
+        return self.layout.cut(content)
+
+
+class Published(NamedTuple):
+    """What is published for a wave about neighbours: its document, the file of all people, and the belief table."""
+
+    campaign: str | bytes
+    people: bytes
+    table: bytes | None = None
+    """None for a randomized list, which has none."""

@@ -13,11 +13,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from veilgraph.client.mechanisms import JointFeatures, LabelTable, SampledFeatures
-from veilgraph.client.neighbours import WaveQuestion
-from veilgraph.client.reading import canonical_json, longer_text, read_json
-from veilgraph.client.refusals import CampaignError, RunError
-from veilgraph.client.series import Series, SeriesFeatures, Waves
+from veilgraph.client.neighbours import NeighbourWave
+from veilgraph.client.once import Once
+from veilgraph.client.reading import canonical_json, read_json
+from veilgraph.client.record import PrivateRecord, RecordCodes, encode_record, withhold_details
+from veilgraph.client.refusals import RunError
+from veilgraph.client.rounds import Rounds
+from veilgraph.client.schema import Schema
+from veilgraph.client.words import Answers, ReportedFeatures, ReportedLabel, Word, system_word
 
 _ID_STEP = 256  # bytes of an id's text to whose next multiple its part of a report counts
 
@@ -48,50 +51,73 @@ class PublicGraph(NamedTuple):
     sha256: str
 
 
+Asked = Once | Rounds | NeighbourWave
+
+
 class Question(NamedTuple):
-    """A verified campaign: the questions, and the integer tables that protect the answers."""
+    """A verified campaign: what it asks of whom, and the integer tables that protect the answers."""
 
     id: str
     graph: PublicGraph
-    columns: tuple[dict[str, Any], ...]
-    group: int
-    label_name: str
-    classes: tuple[str, ...]
-    features: SampledFeatures | JointFeatures | SeriesFeatures | None
-    label: LabelTable | Series | None
+    schema: Schema
+    asked: Asked
     notice: Notice
-    epsilon: Decimal
-    """Epsilon that the tables give: user level (any two records), features and label together.
-
-    The record of a series is a history, and this is the epsilon of all waves for any two histories.
-    """
-    waves: Waves | None = None
-    """The waves of a series; None for a campaign that asks once."""
-    neighbours: WaveQuestion | None = None
-    """The question about a neighbour list; None for a campaign that asks for features or a label."""
 
     @property
-    def closes(self) -> datetime:
-        """Time until which reports are accepted."""
-        return self.notice.closes
+    def epsilon(self) -> Decimal:
+        """Epsilon that the tables give: user level (any two records), features and label together.
+
+        The record of a series is a history, and this is the epsilon of all rounds for any two histories.
+        """
+        return self.asked.epsilon
 
     @property
     def longest_report(self) -> dict[str, Any]:
         """A report whose text is as long as that of any report of the campaign, about a node without a name."""
-        report: dict[str, Any] = {"campaign": self.id, "node": ""}
-        if self.neighbours is not None:
-            return report | {"answer": self.neighbours.mechanism.longest}
-        features = None if self.features is None else self.features.longest
-        label = None if self.label is None else longer_text(self.label.longest, None)
-        return report | {"features": features, "label": label} | ({"wave": self.waves.number} if self.waves else {})
+        return {"campaign": self.id, "node": "", **self.asked.longest}
+
+    def codes(self, record: Mapping[str, Any]) -> RecordCodes:
+        """Return the codes of a record; errors may quote values in their causes."""
+        asked = self.asked
+        return encode_record(self.schema, record, features=asked.features is not None, label=asked.label is not None)
+
+
+def encode(question: Question, record: Mapping[str, Any]) -> RecordCodes:
+    """Return the codes of the features and of the label; refuse undeclared values, naming only the column.
+
+    The code of a question that is left out is None, and so is that of merged columns if one of them is left out.
+    """
+    private = PrivateRecord(record)
+    del record
+    return withhold_details(lambda: question.codes(private.value))
+
+
+def randomize(
+    question: Question, features: Answers | None, label: int | None, *, word: Word | None = None
+) -> tuple[ReportedFeatures | None, ReportedLabel | None]:
+    """Randomize codes, with words in the order that `words` defines.
+
+    Args:
+        question: a verified campaign that asks once.
+        features: the codes of the features, None for one that is left out; or None.
+        label: the code of the label, or None.
+        word: source of words; default: the operating system. Other sources are for tests.
+
+    Returns:
+        A code for each feature, or None for one that is not asked; and the code of a class, or the codes of a set.
+    """
+    return question.asked.randomize(features, label, word or system_word)
 
 
 class DrawnReport(dict[str, Any]):
     """A report as JSON values, and how long it is when it is sent, which is the same for all reports of a campaign."""
 
-    def __init__(self, report: Mapping[str, Any], length: int) -> None:
+    def __init__(self, report: Mapping[str, Any], length: int, unlisted: tuple[str, ...] = ()) -> None:
         super().__init__(report)
         self.length = length
+        self.unlisted = unlisted
+        """Neighbours who are not among the people of the campaign, if the list was read now. They are private, and not
+        sent: show them to the person, and to nobody else."""
 
     @property
     def text(self) -> str:
@@ -109,22 +135,7 @@ class DrawnReport(dict[str, Any]):
         return cls(report, len(text.rstrip(b"\r\n") if isinstance(text, bytes) else text.rstrip("\r\n")))
 
 
-def to_send(question: Question, report: Mapping[str, Any]) -> DrawnReport:
+def to_send(question: Question, report: Mapping[str, Any], unlisted: tuple[str, ...] = ()) -> DrawnReport:
     """Return a report of a campaign with the length that all of them have."""
     steps = -(-len(canonical_json(report["node"])[1:-1]) // _ID_STEP)
-    return DrawnReport(report, len(canonical_json(question.longest_report)) + steps * _ID_STEP)
-
-
-def wave_of(question: Question) -> WaveQuestion:
-    """Return the question about neighbours; refuse a campaign that asks none."""
-    if question.neighbours is None:
-        raise CampaignError("the campaign does not ask about neighbours: answer it from a record")
-    return question.neighbours
-
-
-def other_people(wave: int) -> CampaignError:
-    """Return the refusal of a wave whose people or graph differ from those of its series."""
-    return CampaignError(
-        f"wave {wave} is about other people, or another graph, than its series: these never change between waves; do "
-        "not answer it, and tell the campaign's contact"
-    )
+    return DrawnReport(report, len(canonical_json(question.longest_report)) + steps * _ID_STEP, unlisted)

@@ -7,11 +7,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from veilgraph.client.question import Question
 from veilgraph.client.reading import T
-from veilgraph.client.refusals import CampaignError, DomainError, RunError
-from veilgraph.client.series import Memory, Series, SeriesFeatures
-from veilgraph.client.words import Answers, ReportedFeatures, ReportedLabel, Word, choose, system_word, uniform_below
+from veilgraph.client.refusals import DomainError, RunError
+from veilgraph.client.schema import Schema
+from veilgraph.client.words import Answers
+
+RecordCodes = tuple[Answers | None, int | None]
 
 _ENTERED_NUMBER = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 
@@ -24,92 +25,27 @@ def neighbour_names(neighbours: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def encode(question: Question, record: Mapping[str, Any]) -> tuple[Answers | None, int | None]:
-    """Return the codes of the features and of the label; refuse undeclared values, naming only the column.
+def encode_record(schema: Schema, record: Mapping[str, Any], *, features: bool, label: bool) -> RecordCodes:
+    """Return the codes of the features and of the label that are asked; its errors may quote values in their causes.
 
     The code of a question that is left out is None, and so is that of merged columns if one of them is left out.
     """
-    private = PrivateRecord(record)
-    del record
-    return withhold_details(lambda: encode_record(question, private.value))
-
-
-def encode_record(question: Question, record: Mapping[str, Any]) -> tuple[Answers | None, int | None]:
-    """Return the codes of a record; its errors may still quote values in their causes."""
-    features = label = None
-    if question.features is not None:
-        codes = [encode_value(column, record) for column in question.columns]
-        starts = range(0, len(codes), question.group)
-        features = tuple(_merged_code(codes[start : start + question.group]) for start in starts)
-    if question.label is not None:
-        label = encode_value({"name": question.label_name, "values": question.classes}, record)
-    if features is None and label is None:
+    given = of_label = None
+    if features:
+        codes = [encode_value(column, record) for column in schema.columns]
+        starts = range(0, len(codes), schema.group)
+        given = tuple(_merged_code(codes[start : start + schema.group]) for start in starts)
+    if label:
+        of_label = encode_value({"name": schema.label_name, "values": schema.classes}, record)
+    if given is None and of_label is None:
         raise DomainError("the record leaves out everything that is asked")
-    return features, label
+    return given, of_label
 
 
 def _merged_code(codes: Sequence[int | None]) -> int | None:
     """Return the OR of the columns of a feature; None if one is left out."""
     given = [code for code in codes if code is not None]
     return max(given) if len(given) == len(codes) else None
-
-
-def randomize(
-    question: Question, features: Answers | None, label: int | None, *, word: Word | None = None
-) -> tuple[ReportedFeatures | None, ReportedLabel | None]:
-    """Randomize codes, with words in the order that this file's docstring defines.
-
-    Args:
-        question: a verified campaign.
-        features: the codes of the features, None for one that is left out; or None.
-        label: the code of the label, or None.
-        word: source of words; default: the operating system. Other sources are for tests.
-
-    Returns:
-        A code for each feature, or None for one that is not asked; and the code of a class, or the codes of a set.
-    """
-    word = word or system_word
-    if isinstance(question.label, Series) or isinstance(question.features, SeriesFeatures):
-        raise CampaignError("a series is reported wave by wave")
-    reported = None
-    if features is not None and question.features is not None:
-        pairs = zip(features, question.features.sizes, strict=True)
-        values = tuple(uniform_below(size, word) if code is None else code for code, size in pairs)
-        reported = question.features.report(values, word)
-    response = None if label is None or question.label is None else question.label.report(label, word)
-    return reported, response
-
-
-def randomize_wave(
-    question: Question, memory: Memory, features: Answers | None, label: int | None, *, word: Word | None = None
-) -> Memory:
-    """Return the memory with the report of the open wave about codes; an answered wave is never drawn again.
-
-    A value beyond those that the series answers counts as no change. Refusing it would reveal the change.
-    """
-    wave, word = open_wave(question, memory), word or system_word
-    if wave in memory.waves:
-        return memory
-    chosen = memory.features
-    if isinstance(question.features, SeriesFeatures) and features is not None:
-        series = question.features.series
-        if not chosen:
-            taken = choose(question.features.sampled, len(series), word)
-            chosen = {i: Memory() for i, is_taken in enumerate(taken) if is_taken}
-        chosen = {i: series[i].answer(kept, features[i], wave, word) for i, kept in chosen.items()}
-    if isinstance(question.label, Series) and label is not None:
-        memory = question.label.answer(memory, label, wave, word)
-    return memory._replace(features=chosen)
-
-
-def open_wave(question: Question, memory: Memory) -> int:
-    """Return the number of the open wave; refuse a wave before one that was answered."""
-    wave = question.notice.wave
-    if question.waves is None or wave is None:
-        raise CampaignError("no wave of the campaign is open")
-    if wave not in memory.waves and wave < max(memory.waves, default=0):
-        raise CampaignError(f"wave {wave} is over: this device has answered a later one")
-    return wave
 
 
 class PrivateRecord(NamedTuple):

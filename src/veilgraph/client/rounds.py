@@ -1,39 +1,136 @@
-"""What a device remembers of a series, in its store: permanent answers by value, which are private."""
+"""Questions about a record in several rounds. A device keeps permanent answers by value, which are private."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from veilgraph.client.mechanisms import are_codes
-from veilgraph.client.question import Question
-from veilgraph.client.reading import canonical_json, read_json
-from veilgraph.client.record import PrivateRecord, encode_record, open_wave, randomize_wave, withhold_details
-from veilgraph.client.refusals import RunError
-from veilgraph.client.series import Memory, Series, SeriesFeatures
+from veilgraph.client.epsilons import slack
+from veilgraph.client.mechanisms import SampledFeatures, Table, are_codes, read_features, read_label, read_table
+from veilgraph.client.once import RecordQuestions, check_record_guarantee
+from veilgraph.client.reading import canonical_json, check_epsilon, read_json, read_number, read_object, read_whole
+from veilgraph.client.record import RecordCodes, withhold_details
+from veilgraph.client.refusals import CampaignError, RunError
+from veilgraph.client.schema import Schema
+from veilgraph.client.series import MAX_WAVES, Memory, Series, SeriesFeatures, read_series_features
 from veilgraph.client.store import damaged_file, write_text
+from veilgraph.client.words import Answers, Word, choose, system_word
 
 
-def report_of_wave(
-    question: Question, report: Mapping[str, Any], folder: Path, private: PrivateRecord, *, is_first: bool = False
-) -> dict[str, Any]:
-    """Return the report of the open wave, drawn once; what the device remembers is on disk before it is returned."""
-    hashed = hashlib.sha256(report["node"].encode()).hexdigest()[:32]
-    path = folder / f"{question.id}.{hashed}.memory.json"
-    memory = _read_memory(path, question, is_first=is_first)
-    wave = open_wave(question, memory)
-    if wave not in memory.waves:  # otherwise the record is not read
-        before = memory
-        memory = withhold_details(lambda: randomize_wave(question, before, *encode_record(question, private.value)))
-        write_text(path, canonical_json(_memory_document(memory)), replace=True)
-    features = None
-    if isinstance(question.features, SeriesFeatures):
-        codes = {i: feature.reports[wave] for i, feature in memory.features.items()}
-        features = [codes.get(i) for i in range(len(question.features.series))]
-    return {**report, "features": features, "label": memory.reports.get(wave), "wave": wave}
+@dataclass(frozen=True)
+class Rounds(RecordQuestions):
+    """Questions about a record, asked again in each round, and answered by L-GRR."""
+
+    features: SeriesFeatures | None
+    label: Series | None
+    number: int
+    """Number of rounds."""
+    costs: Mapping[str, Decimal]
+    """Epsilons of all rounds, features and label together, by the relation between two histories."""
+
+    @classmethod
+    def read(cls, bound: Mapping[str, Any], schema: Schema) -> Rounds:
+        """Read the questions; refuse tables that do not give every epsilon that the campaign states."""
+        permanent = read_features(bound["features"], schema.sizes, ("grr",))
+        label = read_label(bound["label"], len(schema.classes))
+        has_features = isinstance(permanent, SampledFeatures)
+        keys = (
+            "count epsilon features guarantee table values" if has_features else "count epsilon guarantee table values"
+        )
+        parts = read_object(bound["waves"], keys, "waves")
+        if not (label is None or isinstance(label, Table)):
+            raise CampaignError("the label of a series is by randomized response")
+        count, values = read_whole(parts["count"], "waves.count"), read_whole(parts["values"], "waves.values")
+        if count > MAX_WAVES or (label is not None and values > label.domain_size):
+            raise CampaignError(f"a series has at most {MAX_WAVES} waves, and no more values than there are classes")
+        features = response = None
+        if label is not None:
+            check_epsilon(parts["epsilon"], "waves.epsilon")
+            response = Series(label, read_table(parts["table"], label.domain_size), count, values, optional=False)
+        elif (parts["epsilon"], parts["table"]) != (None, None):
+            raise CampaignError("the series has a table of a label that it does not ask for")
+        if isinstance(permanent, SampledFeatures):
+            features = read_series_features(parts["features"], permanent, count, values)
+        check_record_guarantee(bound["guarantee"], features, response)
+        with localcontext(prec=60):
+            costs = [part.costs for part in (features, response) if part is not None]
+            total = {key: sum((part[key] for part in costs), Decimal(0)) for key in costs[0]}
+        stated = read_object(parts["guarantee"], "any_histories same_pattern unchanged", "waves.guarantee")
+        for key, epsilon in total.items():
+            if abs(Decimal(read_number(stated[key], "an epsilon")) - epsilon) > slack(epsilon):
+                raise CampaignError(f"the tables of the waves do not give the guarantee that is stated: {key}")
+        return cls(features, response, count, total)
+
+    @property
+    def longest(self) -> dict[str, Any]:
+        """The parts of a report that no other one is longer than, as text."""
+        return super().longest | {"wave": self.number}
+
+    def fits(self, report: Mapping[str, Any]) -> bool:
+        """Return whether a stored report is one of these questions."""
+        return "wave" in report and super().fits(report)
+
+    def check_notice(self, opened: int | None) -> None:
+        """Refuse a notice that opens a round that the campaign does not have."""
+        if opened is not None and opened > self.number:
+            raise CampaignError("the campaign does not have the wave that is open")
+
+    def randomize(self, features: Answers | None, label: int | None, word: Word) -> NoReturn:
+        """Refuse to report codes without what the device remembers."""
+        raise CampaignError("a series is reported wave by wave")
+
+    def open_round(self, memory: Memory, opened: int | None) -> int:
+        """Return the number of the open round; refuse a round before one that was answered."""
+        if opened is None:
+            raise CampaignError("no wave of the campaign is open")
+        if opened not in memory.waves and opened < max(memory.waves, default=0):
+            raise CampaignError(f"wave {opened} is over: this device has answered a later one")
+        return opened
+
+    def remember(
+        self,
+        memory: Memory,
+        opened: int | None,
+        codes: Callable[[], RecordCodes],
+        word: Word = system_word,
+    ) -> Memory:
+        """Return the memory with the report of the open round about codes; an answered round is never drawn again.
+
+        A value beyond those that the series answers counts as no change. Refusing it would reveal the change.
+        """
+        number = self.open_round(memory, opened)
+        if number in memory.waves:  # the record is not read
+            return memory
+        features, label = codes()
+        chosen = memory.features
+        if self.features is not None and features is not None:
+            series = self.features.series
+            if not chosen:
+                taken = choose(self.features.sampled, len(series), word)
+                chosen = {i: Memory() for i, is_taken in enumerate(taken) if is_taken}
+            chosen = {i: series[i].answer(kept, features[i], number, word) for i, kept in chosen.items()}
+        if self.label is not None and label is not None:
+            memory = self.label.answer(memory, label, number, word)
+        return memory._replace(features=chosen)
+
+    def report(
+        self, kept: Mapping[str, Any], codes: Callable[[], RecordCodes], memory: Path, opened: int | None
+    ) -> dict[str, Any]:
+        """Return the report of the open round, drawn once; what the device remembers is on disk before that."""
+        before = _read_memory(memory, self, is_first="label" not in kept)
+        number = self.open_round(before, opened)
+        after = withhold_details(lambda: self.remember(before, opened, codes))
+        if after is not before:
+            write_text(memory, canonical_json(_memory_document(after)), replace=True)
+        features = None
+        if self.features is not None:
+            reported = {i: feature.reports[number] for i, feature in after.features.items()}
+            features = [reported.get(i) for i in range(len(self.features.series))]
+        return {**kept, "features": features, "label": after.reports.get(number), "wave": number}
 
 
 def _memory_document(memory: Memory) -> dict[str, Any]:
@@ -47,8 +144,8 @@ def _memory_document(memory: Memory) -> dict[str, Any]:
     return document
 
 
-def _read_memory(path: Path, question: Question, *, is_first: bool) -> Memory:
-    """Read what the device remembers of a series. Once a wave was answered it must be there: fail closed."""
+def _read_memory(path: Path, asked: Rounds, *, is_first: bool) -> Memory:
+    """Read what the device remembers of a series. Once a round was answered it must be there: fail closed."""
     try:
         document = read_json(path.read_bytes())
     except FileNotFoundError:
@@ -60,12 +157,12 @@ def _read_memory(path: Path, question: Question, *, is_first: bool) -> Memory:
     except ValueError:
         raise damaged_file(path) from None
     with suppress(KeyError, TypeError, ValueError, AttributeError, IndexError):
-        memory, features = _memory(document), question.features
-        series = features.series if isinstance(features, SeriesFeatures) else ()
+        memory = _memory(document)
+        series, sampled = ((), 0) if asked.features is None else asked.features
         if (
             memory.waves
-            and (not memory.reports or (isinstance(question.label, Series) and _remembers(memory, question.label)))
-            and len(memory.features) == (features.sampled if isinstance(features, SeriesFeatures) else 0)
+            and (not memory.reports or (asked.label is not None and _remembers(memory, asked.label)))
+            and len(memory.features) == sampled
             and all(0 <= i < len(series) for i in memory.features)
             and all(_remembers(kept, series[i], left_out=True) for i, kept in memory.features.items())
             and all(set(kept.reports) == memory.waves for kept in memory.features.values())

@@ -8,12 +8,10 @@ from functools import cache, lru_cache
 from itertools import combinations, product
 from math import comb, prod
 from operator import sub
-from types import NoneType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from veilgraph.client.epsilons import slack
 from veilgraph.client.mechanisms import SampledFeatures, Table, are_chosen_codes, read_table
-from veilgraph.client.reading import check_epsilon, longer_text, read_list, read_number, read_object, read_whole
+from veilgraph.client.reading import check_epsilon, longer_text, read_list, read_object
 from veilgraph.client.refusals import CampaignError
 from veilgraph.client.words import WORDS, Codes, ReportedFeatures, Word, uniform_below
 
@@ -38,15 +36,6 @@ class Memory(NamedTuple):
     def waves(self) -> set[int]:
         """Numbers of the waves that were answered."""
         return set(self.reports).union(*(feature.reports for feature in self.features.values()))
-
-
-class Waves(NamedTuple):
-    """The waves of a series: their number, and how many different values of each question are answered."""
-
-    number: int
-    values: int
-    costs: Mapping[str, Decimal]
-    """Epsilons of all waves, features and label together, by the relation between two histories."""
 
 
 class Series(NamedTuple):
@@ -231,35 +220,8 @@ class SeriesFeatures(NamedTuple):
         return [feature.user_level for feature in self.series]
 
 
-def read_series(stated: object, features: object, label: object) -> tuple[Waves, SeriesFeatures | None, Series | None]:
-    """Return the series of all questions, if their tables give the three epsilons that are stated."""
-    has_features = isinstance(features, SampledFeatures)
-    keys = "count epsilon features guarantee table values" if has_features else "count epsilon guarantee table values"
-    parts = read_object(stated, keys, "waves")
-    if not isinstance(label, (Table, NoneType)):
-        raise CampaignError("the label of a series is by randomized response")
-    count, values = read_whole(parts["count"], "waves.count"), read_whole(parts["values"], "waves.values")
-    if count > MAX_WAVES or (label is not None and values > label.domain_size):
-        raise CampaignError(f"a series has at most {MAX_WAVES} waves, and no more values than there are classes")
-    response = columns = None
-    if label is None:
-        if (parts["epsilon"], parts["table"]) != (None, None):
-            raise CampaignError("the series has a table of a label that it does not ask for")
-    else:
-        check_epsilon(parts["epsilon"], "waves.epsilon")
-        response = Series(label, read_table(parts["table"], label.domain_size), count, values, optional=False)
-    if isinstance(features, SampledFeatures):
-        columns = _series_features(parts["features"], features, count, values)
-    with localcontext(prec=60):
-        costs = [part.costs for part in (columns, response) if part is not None]
-        waves = Waves(count, values, {key: sum((part[key] for part in costs), Decimal(0)) for key in costs[0]})
-    _check_stated(
-        read_object(parts["guarantee"], "any_histories same_pattern unchanged", "waves.guarantee"), waves.costs
-    )
-    return waves, columns, response
-
-
-def _series_features(stated: object, permanent: SampledFeatures, count: int, values: int) -> SeriesFeatures:
+def read_series_features(stated: object, permanent: SampledFeatures, count: int, values: int) -> SeriesFeatures:
+    """Read the tables of the rounds of all features."""
     parts = read_object(stated, "epsilon tables", "waves.features")
     check_epsilon(parts["epsilon"], "waves.features.epsilon")
     entries = read_list(parts["tables"], "waves.features.tables")
@@ -272,9 +234,3 @@ def _series_features(stated: object, permanent: SampledFeatures, count: int, val
     if len(set(series)) > _MAX_KINDS_OF_SERIES:  # the costs of each take a moment
         raise CampaignError(f"the features of a series have more than {_MAX_KINDS_OF_SERIES} different tables")
     return SeriesFeatures(series, permanent.sampled)
-
-
-def _check_stated(stated: Mapping[str, Any], exact: Mapping[str, Decimal]) -> None:
-    for key, epsilon in exact.items():
-        if abs(Decimal(read_number(stated[key], "an epsilon")) - epsilon) > slack(epsilon):
-            raise CampaignError(f"the tables of the waves do not give the guarantee that is stated: {key}")

@@ -8,12 +8,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
-from veilgraph.client.epsilons import shown, slack, total_epsilon
-from veilgraph.client.neighbours import ListCost
+from veilgraph.client.epsilons import ListCost, shown, slack, total_epsilon
+from veilgraph.client.kept import COST_TEXT, KeptReport, SeenNotice, kept_reports
 from veilgraph.client.question import Question
 from veilgraph.client.reading import canonical_json, read_json
 from veilgraph.client.refusals import CampaignError, RunError
-from veilgraph.client.store import COST_TEXT, KeptReport, SeenNotice, kept_reports, locked_store, write_text
+from veilgraph.client.store import locked_store, write_text
 
 _LIMIT_NAME = "limit.json"
 
@@ -27,7 +27,7 @@ class Answered(NamedTuple):
     """What counts against the limit: of a report, for any two records; of an answer about neighbours, for any two
     lists, or 0 if whole lists are not protected."""
     notices: tuple[SeenNotice, ...] = ()
-    """Notices that the person saw, the first one when they answered; empty if an earlier version drew the report."""
+    """Notices that the person saw, the first one when they answered."""
     list_cost: ListCost | None = None
     """What an answer about the neighbour list costs; None for every other report."""
 
@@ -107,7 +107,7 @@ def ledger(store: str | os.PathLike[str]) -> Ledger:
                 kept.report["node"],
                 kept.epsilon,
                 kept.notices,
-                None if kept.wave is None else kept.wave.cost,
+                None if kept.place is None else kept.place.cost,
             )
             for kept in kept_reports(folder)
         )
@@ -176,14 +176,11 @@ def check_sum(before: list[KeptReport], question: Question, limit: Decimal) -> N
     """Refuse a report that would exceed the limit together with all reports before."""
     spent = total_epsilon(kept.epsilon for kept in before)
     if total_epsilon([spent, question.epsilon]) > limit + slack(limit):
-        unknown = sum(not kept.recorded for kept in before)
-        remark = f" (the cost of {unknown} is not recorded: answer its campaign again, which draws nothing)"
-        remark = remark if unknown else ""
-        waves = [kept.wave for kept in before] + [question.neighbours]
-        relation = _relation([None if wave is None else wave.cost for wave in waves])
+        places = [*(kept.place for kept in before), question.asked.place]
+        relation = _relation([None if place is None else place.cost for place in places])
         raise CampaignError(
             f"a report would cost epsilon {shown(question.epsilon)}. With {shown(spent)} for {len(before)} "
-            f"reports before (user level, {relation}) this is above your limit of {float(limit):g}{remark}: do not "
+            f"reports before (user level, {relation}) this is above your limit of {float(limit):g}: do not "
             "answer, or set a higher limit if you accept that (--limit, max_epsilon)"
         )
 
@@ -198,7 +195,7 @@ def check_entries(before: Sequence[KeptReport], cost: ListCost, limit: Decimal |
                 f"{relation}: set a limit for that (max_entry_epsilon, --entry-limit), or do not answer"
             )
         return
-    spent = total_epsilon(kept.wave.cost.one_entry for kept in before if kept.wave)
+    spent = total_epsilon(kept.place.cost.one_entry for kept in before if kept.place)
     if total_epsilon([spent, cost.one_entry]) > limit + slack(limit):
         raise CampaignError(
             f"an answer would cost epsilon {shown(cost.one_entry)} {relation}. With {shown(spent)} for the waves "
