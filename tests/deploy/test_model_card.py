@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from tests.support.collected import NODES, Collected
 from tests.support.trained import train_files, train_reports
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.collector.store import ReportStore
-from veilgraph.deploy import Model, make_card, read_card
+from veilgraph.deploy import Model, complete_card, make_card, read_card
 from veilgraph.deploy.helpful_reports import expected_help
 from veilgraph.errors import RunError
 from veilgraph.evaluation import accuracy
@@ -119,6 +120,28 @@ def test_people_are_named_in_a_table_of_their_own_that_only_the_owner_reads(sets
     others = people[people["help_rank"].isna()]
     assert not others["certain"].any()
     assert others["reported_label"].all()
+
+
+def test_nobody_is_asked_again_who_withdrew_or_objected(sets: Collected, tmp_path: Path) -> None:
+    copy, out = tmp_path / "reports.db", tmp_path / "model"
+    shutil.copy(sets.store.removeprefix("sqlite:///"), copy)
+    silent = [n for n, has in zip(sets.perturbed.graph.names, sets.perturbed.has_label, strict=True) if not has]
+    reporter = next(n for n, has in zip(sets.perturbed.graph.names, sets.perturbed.has_label, strict=True) if has)
+    gone = {silent[0], reporter}
+    store = ReportStore.open(f"sqlite:///{copy}", create=False)
+    store.withdrawals.withdraw(sets.campaign.id, reporter, now=0)
+    store.withdrawals.withdraw(sets.campaign.id, silent[0], now=0)
+    options: dict[str, Any] = {"method": "structure_only", "device": "cpu", **sets.files()}
+    train_files(f"sqlite:///{copy}", out=out, **options)
+    ranked = pd.read_csv(out / "people.csv").dropna(subset="help_rank")
+    assert set(ranked["id"]) == set(silent) - gone
+    assert gone.isdisjoint(pd.read_csv(out / "people.csv")["id"])
+    store.withdrawals.withdraw(sets.campaign.id, silent[1], now=0)
+    store.close()
+    complete_card(out, sets.perturbed.graph, store=f"sqlite:///{copy}", device="cpu")
+    left = pd.read_csv(out / "people.csv")
+    assert {silent[1], *gone}.isdisjoint(left["id"])
+    assert left["help_rank"].dropna().tolist() == list(range(1, len(silent) - 1))
 
 
 def test_the_learning_curve_ends_with_all_reports(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class CollectedReports:
         campaign: the campaign of the reports.
         perturbed: the reports on the graph.
         withdrawals: number of people who had withdrawn when the reports were read.
+        not_to_ask: names of the people who had withdrawn or objected, as far as the source knows them.
         waves: reports of a series that count, "all" or "latest"; None for all other campaigns.
         shards: digest of the folder of shards that graph and reports are from; None if they are from elsewhere.
         collection: documents and tables of a series about private neighbours; None for all other campaigns.
@@ -37,6 +38,7 @@ class CollectedReports:
     campaign: Campaign
     perturbed: PerturbedGraph
     withdrawals: int = 0
+    not_to_ask: frozenset[str] = field(default=frozenset(), repr=False)
     waves: str | None = None
     shards: str | None = None
     collection: NeighbourCollection | None = None

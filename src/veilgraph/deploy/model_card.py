@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -29,7 +29,7 @@ from veilgraph.deploy.prediction import (
     sets_of_classes,
     with_class_shares,
 )
-from veilgraph.deploy.stored_reports import withdrawn_since
+from veilgraph.deploy.stored_reports import withdrawn_people, withdrawn_since
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.io import frame_to_csv
@@ -84,6 +84,7 @@ def make_card(
     perturbed: PerturbedGraph | None,
     *,
     held_out: UnusedReports | None = None,
+    not_to_ask: Set[str] = frozenset(),
     shares: Sequence[float] | None = None,
     memory: int = DEFAULT_MEMORY,
     watch: Watch = unwatched,
@@ -95,6 +96,7 @@ def make_card(
         perturbed: the reports and the graph of the training; None if no process holds all of them.
         held_out: labels that took no part in the training, with the model's predictions. They judge a method that
             cannot leave out a person's own report.
+        not_to_ask: names of people who withdrew or objected: the table of people leaves them out.
         shares: subsamples of the learning curve; default: as many as take no longer than the training.
         memory: limit of a fit of the learning curve, in bytes.
         watch: shows the progress of the learning curve.
@@ -109,7 +111,7 @@ def make_card(
     answers = _Answers.of(model, perturbed)
     content["sets"] = _sets(model, perturbed, answers, judged)
     content["uncertain"] = _uncertain(answers, perturbed)
-    return ModelCard(content=content, people=_people(model.method, perturbed, answers))
+    return ModelCard(content=content, people=_people(model.method, perturbed, answers, not_to_ask))
 
 
 def complete_card(
@@ -128,7 +130,8 @@ def complete_card(
     Args:
         folder: folder of the model.
         graph: the public graph that the campaign was made for.
-        store: URL of the store, to count the people who withdrew since the training; default: they are not counted.
+        store: URL of the store, which knows who withdrew or objected: they are counted since the training, and the
+            table of people leaves them out. Without it the table names them like all others.
         device: "auto", "cpu" or "cuda".
         memory: limit of a fit of the learning curve, in bytes.
         watch: shows the progress of the learning curve.
@@ -137,17 +140,18 @@ def complete_card(
     if model.nodes is None:
         raise RunError(f"{folder} does not say in which order its nodes are, as after torchrun: it has no full card")
     perturbed = model.perturbed(check_graph(model.campaign, graph).reordered(model.nodes))
-    since = None
+    since, not_to_ask = None, set[str]()
     if store is not None:
-        since = withdrawn_since(store, model)
+        since, not_to_ask = withdrawn_since(store, model), withdrawn_people(store, model.campaign)
     content, known = _collection(model), _known(folder)
     if known is not None and known["reports"] == content["reports"]:
         content = known | content
         if content["learning_curve"] is None or content["learning_curve"]["left_out"]:
             content["learning_curve"] = _curve(model, perturbed, ALL_SHARES, memory=memory, watch=watch)
-        card = ModelCard(content=content, people=_people(model.method, perturbed, _Answers.of(model, perturbed)))
+        people = _people(model.method, perturbed, _Answers.of(model, perturbed), not_to_ask)
+        card = ModelCard(content=content, people=people)
     else:
-        card = make_card(model, perturbed, shares=ALL_SHARES, memory=memory, watch=watch)
+        card = make_card(model, perturbed, not_to_ask=not_to_ask, shares=ALL_SHARES, memory=memory, watch=watch)
     card.content["withdrawn_since"] = since
     card.write(folder)
     return card
@@ -387,18 +391,24 @@ def _degree_names() -> list[str]:
     return [*ends, f"{_DEGREES[-1]} or more"]
 
 
-def _people(method: Method, perturbed: PerturbedGraph, answers: _Answers) -> pd.DataFrame:
-    """Return the people whose answer is uncertain or who sent no label, those whose label would help most first."""
+def _people(
+    method: Method, perturbed: PerturbedGraph, answers: _Answers, not_to_ask: Set[str] = frozenset()
+) -> pd.DataFrame:
+    """Return the people whose answer is uncertain or who sent no label, those whose label would help most first.
+
+    Who withdrew or objected is not among them: nobody asks them again.
+    """
     probabilities = answers.probabilities
     without = method.predict_without_own_report(perturbed)
     score = expected_help(perturbed.graph, probabilities.astype(np.float64) if without is None else without)
+    names, classes = perturbed.graph.names, perturbed.schema.classes
+    asked = np.array([name not in not_to_ask for name in names])
     silent, certain = ~perturbed.has_label, answers.certain
     rank = np.zeros(len(score), dtype=np.int64)
-    askable = np.flatnonzero(silent)
+    askable = np.flatnonzero(silent & asked)
     rank[askable[np.argsort(-score[askable], kind="stable")]] = np.arange(1, len(askable) + 1)
-    listed = np.flatnonzero(silent | ~certain)
+    listed = np.flatnonzero((silent | ~certain) & asked)
     listed = listed[np.lexsort((-score[listed], ~silent[listed]))]
-    names, classes = perturbed.graph.names, perturbed.schema.classes
     return pd.DataFrame(
         {
             "id": [names[node] for node in listed],

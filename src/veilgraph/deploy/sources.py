@@ -15,7 +15,7 @@ from veilgraph.deploy.publish_wave import SERIES_SEED, read_collection
 from veilgraph.deploy.shard_reports import check_campaign
 from veilgraph.deploy.shards_of_tables import PARTS, write_shards_of_tables
 from veilgraph.deploy.shared_reports import SharedReports
-from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
+from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports, withdrawn_people
 from veilgraph.deploy.training_options import TrainingOptions
 from veilgraph.distributed.exchange import ALONE, Exchange
 from veilgraph.distributed.process_group import ProcessGroup
@@ -152,7 +152,13 @@ class StoreSource(Source):
         with stored_reports(self.store, self.campaign, watch=watch) as reports:
             perturbed = perturbed_graph(self.campaign, self.graph, reports, waves=self.waves)
         waves = None if self.campaign.waves is None else self.waves
-        return CollectedReports(campaign=self.campaign, perturbed=perturbed, withdrawals=withdrawals, waves=waves)
+        return CollectedReports(
+            campaign=self.campaign,
+            perturbed=perturbed,
+            withdrawals=withdrawals,
+            not_to_ask=frozenset(withdrawn_people(self.store, self.campaign)),
+            waves=waves,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -237,7 +243,11 @@ class SeriesSource(Source):
         withdrawals = count_withdrawals(self.store, self.campaign)  # before reading: a later one may be in the model
         collection, perturbed = read_collection(self.store, self.campaign, self.graph, self.tables, watch=watch)
         return CollectedReports(
-            campaign=self.campaign, perturbed=perturbed, withdrawals=withdrawals, collection=collection
+            campaign=self.campaign,
+            perturbed=perturbed,
+            withdrawals=withdrawals,
+            not_to_ask=frozenset(withdrawn_people(self.store, self.campaign)),
+            collection=collection,
         )
 
 

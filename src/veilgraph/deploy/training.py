@@ -235,7 +235,14 @@ def _finish(fit: _Fit, facts: dict[str, Any], run: _Run) -> Model:
         if fit.held_out is not None and seen is not None:
             judged = fit.held_out.judge(method, seen.label_mechanism)
         try:
-            make_card(model, seen, held_out=judged, memory=run.options.memory, watch=run.watch).write(run.out)
+            make_card(
+                model,
+                seen,
+                held_out=judged,
+                not_to_ask=fit.reports.not_to_ask,
+                memory=run.options.memory,
+                watch=run.watch,
+            ).write(run.out)
         except KeyboardInterrupt:
             say(f"the model in {run.out} is complete, its card is not: veilgraph card writes it")
             raise
