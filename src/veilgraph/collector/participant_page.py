@@ -1,7 +1,7 @@
 """The participant's page: made of the files of the package when a collector starts, and served to whole crowds.
 
 All modules are one script: a page takes few requests, which may all come from one address at once. The script is what
-the modules say, each in a function of its own, in place of `import` and `export`.
+the modules say without their comments, each in a function of its own, in place of `import` and `export`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _FIRST_MODULE = "participant"
 _IMPORT = re.compile(r'^import \{([\w$,\s]+)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _IMPORT_LATER = re.compile(r'\bimport\("\./(\w+)\.js"\)')
 _EXPORT = re.compile(r"^export ((?:async )?function\*?|const|class) ([\w$]+)", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*(?://.*|/\*[\s\S]*?\*/)[ \t]*\n", re.MULTILINE)
 _LEFT_OVER = re.compile(r"^(?:import|export)\b.*|\bimport\(.*", re.MULTILINE)
 _AT_ONCE, _FOR_EVER = "no-cache", "public, max-age=31536000, immutable"
 
@@ -124,7 +125,7 @@ def bundle(browser: Traversable) -> str:
 def _as_function(name: str, source: str) -> str:
     """Return a module as a constant that holds what it exports."""
     exported = ", ".join(found for _, found in _EXPORT.findall(source))
-    body = _IMPORT.sub(r"const {\1} = module_\2;", source)
+    body = _IMPORT.sub(r"const {\1} = module_\2;", _COMMENT.sub("", source))
     body = _IMPORT_LATER.sub(r"Promise.resolve(module_\1)", body)
     body = _EXPORT.sub(r"\1 \2", body)
     if left_over := _LEFT_OVER.search(body):
