@@ -168,6 +168,13 @@ def test_check_refuses_what_is_altered_or_states_another_guarantee(folder: Path,
     assert "No such file" in complaint(capsys, ["campaign", "check", "absent.json"])
 
 
+def test_new_says_what_devices_will_do(folder: Path, capsys: Capture) -> None:
+    assert new(*BUDGET) == 0
+    assert "Devices answer it: epsilon = 1.5000" in capsys.readouterr().out
+    assert new("--epsilon-y", "5", "--out", "large.json") == 0
+    assert "Devices refuse it unless their people raise the page's limit of 4" in capsys.readouterr().out
+
+
 def test_new_samples_at_most_all_features(folder: Path) -> None:
     assert new("--epsilon-x", "1", "--sampled", "3") == 0
     assert json.loads(Path("c.json").read_text(encoding="utf-8"))["bound"]["features"]["sampled"] == 2
