@@ -42,6 +42,18 @@ def test_files_can_be_checked_without_serving_and_without_a_store(options: list[
     assert not Path("reports.db").exists()
 
 
+def test_files_of_an_editor_that_marks_utf_8_are_read(options: list[str], capsys: Capture) -> None:
+    Path("shares.toml").write_text('"ill" = [0.0, 1.0]')
+    Path("roles.toml").write_text(f'viewer = "{new_role_token(Role.VIEWER)}"')
+    secrets = [Path(path) for name, path in zip(options[::2], options[1::2], strict=True) if name.endswith("-file")]
+    for path in (*map(Path, ("shares.toml", "roles.toml", "campaigns.toml")), *secrets):
+        path.write_text(path.read_text(), encoding="utf-8-sig")
+        path.chmod(0o600)
+    check = ["serve", "--store", "sqlite:///reports.db", "--check"]
+    assert main([*check, *options, "--plausible", "shares.toml", "--roles-file", "roles.toml"]) == 0
+    assert main([*check, "--campaigns", "campaigns.toml"]) == 0
+
+
 def test_a_mistake_is_one_sentence_with_the_remedy(options: list[str], capsys: Capture) -> None:
     for arguments, message in (
         ([], "--campaign is missing: give --campaign, --graph, --keys-file, --admin-token-file for one campaign, or"),

@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     ).write(tmp_path / "mine.npz")
     (tmp_path / "own_method.py").write_text(METHOD)
     (tmp_path / "own_data.py").write_text(DATA)
-    (tmp_path / "study.toml").write_text(TEXT)
+    (tmp_path / "study.toml").write_text(TEXT, encoding="utf-8-sig")
     methods, datasets = dict(METHODS), dict(REGISTERED)
     yield tmp_path
     for registry, before in ((METHODS, methods), (REGISTERED, datasets)):

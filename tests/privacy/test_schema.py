@@ -233,9 +233,10 @@ def test_a_schema_of_classes_alone_has_no_features(rows: int, others: list[str])
     assert schema.merge(codes).shape == codes.shape
 
 
-def test_a_file_with_classes_alone_is_a_schema_and_is_written_back_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_file_with_classes_alone_is_a_schema_and_is_written_back_so(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "schema.toml"
-    path.write_text('classes = ["c0", "c1"]\n', encoding="utf-8")
+    path.write_text('classes = ["c0", "c1"]\n', encoding=encoding)
     schema = FeatureSchema.load(path)
     assert schema == FeatureSchema(classes=("c0", "c1"))
     schema.save(tmp_path / "again.toml")
@@ -294,8 +295,11 @@ def test_a_file_that_is_no_schema_is_refused_with_what_is_wrong(document: str, r
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.toml"
-    binary.write_bytes(b"\xff\xfe\x00")
-    for path in (binary, tmp_path, tmp_path / "absent.toml"):
+    for encoding in ("utf-16", "cp1252"):
+        binary.write_text('classes = ["krank", "für"]', encoding=encoding)
+        with pytest.raises(SchemaError, match=r"binary\.toml is not UTF-8: save it as UTF-8"):
+            FeatureSchema.load(binary)
+    for path in (tmp_path, tmp_path / "absent.toml"):
         with pytest.raises(SchemaError, match="cannot be read as a schema"):
             FeatureSchema.load(path)
 

@@ -151,7 +151,7 @@ class PlausibleShares:
         if campaign.label_mechanism is None:
             raise CampaignError("the campaign collects no labels: there are no class shares to declare")
         try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise RunError(f"{path} cannot be read as plausible shares: {error}") from error
         try:

@@ -47,7 +47,7 @@ def check_key(key: str) -> str:
 def read_keys(path: Path) -> list[str]:
     """Read keys from a file, one on each line: the first signs, tokens of each are accepted."""
     try:
-        keys = path.read_text(encoding="utf-8").split()
+        keys = path.read_text(encoding="utf-8-sig").split()
     except (OSError, UnicodeDecodeError):
         raise RunError(f"{path} cannot be read as a file of keys") from None
     if not keys:

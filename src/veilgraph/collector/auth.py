@@ -152,7 +152,7 @@ def new_role_token(role: Role) -> str:
 def read_role_tokens(path: Path) -> dict[Role, str]:
     """Read the tokens of roles from TOML, with lines such as `scraper = "..."`; errors quote no token."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         raise RunError(f'{path} cannot be read: write lines such as scraper = "..."') from None
     known = {role.value: role for role in Role if role is not Role.OWNER}

@@ -216,7 +216,7 @@ def _published(asked: NeighbourSeries, people: bytes, table: bytes | None) -> di
 def read_campaigns(path: Path) -> dict[str, CampaignFiles]:
     """Read a TOML file with a table for each campaign; its name is a part of the campaign's address, /c/NAME/."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
         raise RunError(f"{path} is not UTF-8: save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
@@ -326,7 +326,7 @@ def _naming(path: Path, name: str) -> Iterator[None]:
 
 
 def _only_line(path: Path) -> str:
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     if len(lines) != 1:
         raise RunError(f"{path} has {len(lines)} lines: it must hold the admin token and nothing else")
     return lines[0]

@@ -64,7 +64,7 @@ def read_experiment(path: Path, *, seeds: int | None = None, data_dir: Path | No
     if name in experiment_names():
         raise RunError(f"'{name}' is an experiment of this package: give your file {path} another name")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise RunError(f"{path} cannot be read ({reason}): give the path of an experiment, .toml") from error

@@ -301,8 +301,10 @@ class FeatureSchema:
     def load(cls, path: str | Path) -> FeatureSchema:
         """Read a schema from TOML; an unknown key is refused. `classes` alone is a schema without features."""
         try:
-            document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            document = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+        except UnicodeDecodeError:
+            raise SchemaError(f"{path} is not UTF-8: save it as UTF-8") from None
+        except (OSError, tomllib.TOMLDecodeError) as error:
             raise SchemaError(f"{path} cannot be read as a schema: {error}") from error
         _refuse_unknown(document, {"note", "classes", "group", "columns", "texts"}, str(path))
         document.setdefault("columns", [])
