@@ -14,9 +14,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -161,6 +162,43 @@ def wait_until_it_answers(port: int, running: subprocess.Popen[bytes], log: Path
     pytest.fail(f"nothing answers on port {port}: {log.read_text(encoding='utf-8')[-2000:]}")
 
 
+def write_proxy_settings(path: Path) -> None:
+    """Write the recipe's file; the machine's own ports 80 and 443, and its list of authorities, stay as they are."""
+    settings = "{\n\tskip_install_trust\n\tauto_https disable_redirects\n\tadmin off\n"
+    path.write_text((RECIPE / "Caddyfile").read_text(encoding="utf-8").replace("{\n", settings, 1))
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["no collector", "half an answer"])
+def test_the_proxy_logs_no_node_of_a_request_that_fails(answers: bool, tmp_path: Path) -> None:
+    caddy = find_program("caddy")
+    if caddy is None:
+        pytest.skip("caddy is not installed")
+    write_proxy_settings(tmp_path / "Caddyfile")
+    port, log = free_port(), tmp_path / "proxy.log"
+    command = [str(caddy), "run", "--adapter", "caddyfile", "--config", str(tmp_path / "Caddyfile")]
+    with socket.socket() as collector:
+        collector.bind(("127.0.0.1", 0))
+        site = {"SITE_ADDRESS": f"http://localhost:{port}", "HOME": str(tmp_path)}
+        site["COLLECTOR"] = f"127.0.0.1:{collector.getsockname()[1]}"
+        if answers:
+            collector.listen()
+            threading.Thread(target=answer_in_part, args=(collector,)).start()
+        with process(command, log=log, env=site) as running:
+            wait_until_it_answers(port, running, log)
+            with suppress(httpx.HTTPError):
+                assert httpx.get(f"http://localhost:{port}/v1/reports/Ada").status_code == 502
+    assert "serving initial configuration" in log.read_text(encoding="utf-8")
+    assert "Ada" not in log.read_text(encoding="utf-8")
+
+
+def answer_in_part(collector: socket.socket) -> None:
+    """Take one request, and break its answer off."""
+    connection, _ = collector.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")
+
+
 def test_the_recipe_collects_a_report_over_tls_into_postgresql(
     image: Image, services: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -191,9 +229,7 @@ def test_the_recipe_collects_a_report_over_tls_into_postgresql(
         assert set(site) == set(services["services"]["proxy"]["environment"])
         home = {**image.environment, **site, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")}
         proxy = [str(caddy), "run", "--adapter", "caddyfile", "--config", str(tmp_path / "Caddyfile")]
-        # The machine's own ports 80 and 443, and its list of authorities, stay as they are.
-        settings = "{\n\tskip_install_trust\n\tauto_https disable_redirects\n\tadmin off\n}\n"
-        (tmp_path / "Caddyfile").write_text(settings + (RECIPE / "Caddyfile").read_text(encoding="utf-8"))
+        write_proxy_settings(tmp_path / "Caddyfile")
         with (
             process(command, log=tmp_path / "collector.log", cwd=tmp_path, env=image.environment) as collector,
             process(proxy, log=tmp_path / "proxy.log", env=home) as running,

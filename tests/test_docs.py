@@ -515,3 +515,6 @@ def test_every_location_of_the_nginx_recipe_says_who_asks_and_how() -> None:
         assert "proxy_set_header X-Forwarded-Proto $scheme;" in body
     assert "access_log off;" in recipe
     assert "error_log /dev/null emerg;" in recipe
+    # Whoever asks chooses the host that they name.
+    assert "absolute_redirect off;" in recipe
+    assert "$host" not in recipe
