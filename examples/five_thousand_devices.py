@@ -18,6 +18,8 @@ from pathlib import Path
 from veilgraph import Graph, PrivateGraph, StructureOnly
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.client import answer, send
 from veilgraph.collector.auth import Role, new_role_token
@@ -36,8 +38,8 @@ def set_up(folder: Path) -> tuple[PrivateGraph, Campaign, str]:
     graph = Graph.from_edges(private.graph.edges, DEVICES, node_ids=names)
     closes = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
     campaign = Campaign.new(
-        schema=private.schema, graph=graph, purpose="An example", contact="nobody", closes=closes,
-        epsilon_x=1.0, sampled=4, epsilon_y=1.0,
+        schema=private.schema, graph=graph, notice=Notice(purpose="An example", contact="nobody", closes=closes),
+        budget=CampaignBudget(epsilon_x=1.0, sampled=4, epsilon_y=1.0),
     )  # fmt: skip
     key = new_key()
     lines = "".join(f"{names[u]},{names[v]}\n" for u, v in graph.edges.T)

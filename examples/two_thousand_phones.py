@@ -20,6 +20,9 @@ from typing import Any
 from veilgraph import Graph
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign, new_key, token_for
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.neighbours.next_wave import NextWave, begin_series
+from veilgraph.campaign.notice import Notice
 from veilgraph.client import answer, answer_neighbours, fetch, send
 from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.datasets import csbm
@@ -60,9 +63,10 @@ def main() -> None:
     private, key = csbm(PHONES, seed=0), new_key()
     names, classes = [f"u{i:04}" for i in range(PHONES)], private.schema.classes
     ends, people = private.graph.edge_index, Graph.without_edges(PHONES, node_ids=names)
-    about: dict[str, Any] = {"purpose": "An example", "contact": "nobody", "closes": CLOSES}
-    about |= {"schema": FeatureSchema(classes=classes), "graph": people, "epsilon_y": EPSILON_Y}
-    first = Campaign.new(private_neighbours="waves", **about)
+    first = begin_series(
+        schema=FeatureSchema(classes=classes), people=people, budget=CampaignBudget(epsilon_y=EPSILON_Y),
+        notice=Notice(purpose="An example", contact="nobody", closes=CLOSES),
+    )  # fmt: skip
     with tempfile.TemporaryDirectory() as place:
         folder, campaign = Path(place), first
         files = {"label.json": first.to_json(), "people.csv": "\n".join(["id", *names]), "keys.txt": key}
@@ -71,7 +75,7 @@ def main() -> None:
 
         def phone(i: int, url: str) -> Any:
             given: dict[str, Any] = {"node": names[i], "store": folder / names[i], "max_epsilon": EPSILON_Y}
-            if campaign.neighbours is None:
+            if not campaign.asked.answers:
                 if i % 4 == 0:  # some do not know their class
                     return None
                 report = answer(campaign.to_json(), {"label": classes[private.labels[i]]}, **given)
@@ -84,15 +88,15 @@ def main() -> None:
         (process, url), store, tables = serve(folder), f"sqlite:///{folder}/reports.db", folder / "tables"
         collect(folder, url, campaign, phone)
         for epsilon in WAVES:
-            histogram = NeighbourhoodHistogram(4, epsilon, finest_scale(4))
-            campaign, _ = publish_wave(store, campaign, people, histogram, tables=tables, closes=CLOSES)
+            wave = NextWave(answer=NeighbourhoodHistogram(4, epsilon, finest_scale(4)), closes=CLOSES)
+            campaign, _ = publish_wave(store, campaign, people, wave, tables=tables)
             collect(folder, url, campaign, phone)
         process.terminate()
         process.wait()
         model = train(open_source(folder / "label.json", people, store=store, tables=tables), out=folder / "model")
         right = predict_nodes(model, people).probabilities.argmax(axis=1) == private.labels
     print(f"{right[::4].mean():.1%} right on those who sent no label, one draw; guessing gives about 25 %")
-    print(*first.guarantee.in_words()[:1], *campaign.guarantee_in_words, sep="\n")
+    print(*first.guarantee.in_words()[:1], *campaign.asked.words.guarantee, sep="\n")
 
 
 if __name__ == "__main__":

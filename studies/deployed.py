@@ -26,6 +26,8 @@ import numpy as np
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import reports_of
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import PrivateGraph
 from veilgraph.datasets.archive import Archive
@@ -59,10 +61,10 @@ def collect(private: PrivateGraph, epsilon: float, seed: int, folder: Path) -> S
     campaign = Campaign.new(
         schema=private.schema,
         graph=private.graph,
-        purpose="A simulation with public data",
-        contact="nobody",
-        closes=datetime(2999, 1, 1, tzinfo=UTC),
-        epsilon_y=epsilon,
+        notice=Notice(
+            purpose="A simulation with public data", contact="nobody", closes=datetime(2999, 1, 1, tzinfo=UTC)
+        ),
+        budget=CampaignBudget(epsilon_y=epsilon),
     )
     if campaign.label_mechanism is None:
         raise ValueError("a campaign with an epsilon collects the label")

@@ -77,11 +77,11 @@ class Ledger:
         """Send one of the two reports of a random node, or withdraw, and return the HTTP status."""
         if self.rng.random() < self.withdrawal_share:
             return await self._withdraw_one(connection)
-        series = self.collection.campaign.waves
+        waves = self.collection.campaign.asked.report_parts.get("wave")
         report = self.collection.report(
             self.rng.randrange(self.collection.campaign.nodes),
             seed=self.rng.randrange(2),
-            wave=None if series is None else self.rng.randint(1, series.waves),
+            wave=None if waves is None else self.rng.randint(1, waves["maximum"]),
         )
         key = report.node, report.wave
         was_withdrawn = report.node in self.withdrawn  # acknowledged before the report was sent

@@ -21,10 +21,13 @@ import numpy as np
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.graph import Graph
+from veilgraph.privacy.budget import WaveBudget
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -51,12 +54,8 @@ class Collection:
         campaign = Campaign.new(
             schema=FeatureSchema.binary(FEATURES, classes=[f"c{i}" for i in range(classes)]),
             graph=graph,
-            purpose="A benchmark",
-            contact="nobody",
-            closes=datetime(2999, 1, 1, tzinfo=UTC),
-            epsilon_x=1.0,
-            sampled=8,
-            epsilon_y=1.0,
+            notice=Notice(purpose="A benchmark", contact="nobody", closes=datetime(2999, 1, 1, tzinfo=UTC)),
+            budget=CampaignBudget(epsilon_x=1.0, sampled=8, epsilon_y=1.0),
         )
         return cls(campaign=campaign, graph=graph)
 
@@ -67,13 +66,10 @@ class Collection:
         campaign = Campaign.new(
             schema=FeatureSchema(columns=(), classes=tuple(f"c{i}" for i in range(4))),
             graph=graph,
-            purpose="A benchmark",
-            contact="nobody",
-            closes=datetime(2999, 1, 1, tzinfo=UTC),
-            epsilon_y=2.0,
-            waves=waves,
+            notice=Notice(purpose="A benchmark", contact="nobody", closes=datetime(2999, 1, 1, tzinfo=UTC)),
+            budget=CampaignBudget(epsilon_y=2.0, rounds=WaveBudget(waves=waves)),
         )
-        return cls(campaign=campaign.revise(wave=waves), graph=graph)
+        return cls(campaign=campaign.revise(open_round=waves), graph=graph)
 
     def report(self, number: int, *, seed: int = 0, wave: int | None = None) -> Report:
         """Return a random report of one node, from a seed."""

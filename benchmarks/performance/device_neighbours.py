@@ -29,7 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.neighbours.next_wave import NextWave, begin_series
+from veilgraph.campaign.notice import Notice
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodHistogram, RandomizedNeighbourList
@@ -127,22 +129,24 @@ def make_files(people: int, folder: Path, answer: str = "histogram") -> None:
     A randomized list has no table: its file is empty.
     """
     try:
-        people_file = import_module("veilgraph.campaign.people_file").people_file
+        people_file = import_module("veilgraph.campaign.neighbours.people_file").people_file
     except ImportError:  # a checkout that published a list of ids
-        people_file = import_module("veilgraph.campaign.neighbour_series").people_file
+        people_file = import_module("veilgraph.campaign.neighbours.series").people_file
     names, rng = [f"u{i:07}" for i in range(people)], np.random.default_rng(0)
     table = BeliefTable(CLASSES, rng.integers(1, 39_000, people).astype(np.uint16))
     is_list = answer == "list"
     content = {"people": people_file(names), "table": b"" if is_list else table.to_bytes()}
     few = Graph.without_edges(2, node_ids=["a", "b"])
-    about: dict[str, Any] = {"purpose": "A benchmark", "contact": "nobody", "closes": CLOSES}
+    notice = Notice(purpose="A benchmark", contact="nobody", closes=CLOSES)
     schema = FeatureSchema(columns=(), classes=tuple(f"c{i}" for i in range(CLASSES)))
-    first = Campaign.new(schema=schema, graph=few, epsilon_y=2.0, private_neighbours="waves", **about)
+    first = begin_series(schema=schema, people=few, notice=notice, budget=CampaignBudget(epsilon_y=2.0))
     if is_list:
-        wave = first.next_wave(RandomizedNeighbourList(2, LIST_EPSILON), graph=few, table=None, closes=CLOSES)
+        wave = NextWave(answer=RandomizedNeighbourList(2, LIST_EPSILON), closes=CLOSES).after(
+            first, people=few, table=None
+        )
     else:
         histogram = NeighbourhoodHistogram(CLASSES, 0.1, finest_scale(CLASSES), cap=1)
-        wave = first.next_wave(histogram, graph=few, table=table.sha256, closes=CLOSES)
+        wave = NextWave(answer=histogram, closes=CLOSES).after(first, people=few, table=table.sha256)
     document = json.loads(wave.to_json())  # the document of two people, with the files of all: a device cannot tell
     document["bound"]["graph"]["nodes"] = people
     named = document["bound"]["neighbours"]

@@ -13,6 +13,8 @@ from tests.support.campaigns import CAMPAIGNS, GRAPH
 from tests.support.collection import Collection
 from veilgraph.campaign import Campaign, Report
 from veilgraph.campaign.assemble import check_graph, perturbed_graph, reports_of
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.datasets import csbm
 from veilgraph.errors import CampaignError, GraphError
 from veilgraph.experiments import simulate
@@ -90,11 +92,8 @@ def test_a_campaign_without_labels_cannot_be_learned_from() -> None:
     campaign = Campaign.new(
         schema=collection.campaign.schema,
         graph=collection.graph,
-        purpose="p",
-        contact="c",
-        closes=collection.campaign.closes,
-        epsilon_x=1.0,
-        sampled=1,
+        notice=Notice(purpose="p", contact="c", closes=collection.campaign.notice.closes),
+        budget=CampaignBudget(epsilon_x=1.0, sampled=1),
     )
     with pytest.raises(CampaignError, match="no labels"):
         perturbed_graph(campaign, collection.graph, [])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.campaigns import CAMPAIGNS, CLOSES, GRAPH, MIXED, NONCE, campaign
+from tests.support.campaigns import CAMPAIGNS, CLOSES, GRAPH, MIXED, campaign, with_mechanisms
 from tests.support.forgeries import HONEST_TEXTS, MISLEADING_TEXTS, rewritten
 from tests.support.mutations import mutated_campaigns
 from tests.support.neighbour_series import CLASS, first_document, waves_of
@@ -99,17 +99,10 @@ def test_sets_and_joint_features_survive_a_round_trip_and_the_client_agrees(
         group=1 if asks == "label" else schema.group,
     )
     sampled = 1 + int(share * (schema.num_features - 1))
-    made = Campaign(
-        schema=schema,
+    made = with_mechanisms(
+        campaign(schema, epsilon_y=1.0, label="the label's name"),
         feature_mechanism=None if asks == "label" else JointGRR(schema.domain_sizes, sampled, epsilon_x),
         label_mechanism=None if asks == "features" else SubsetSelection(classes, epsilon_y),
-        label="the label's name",
-        purpose="p",
-        contact="c",
-        closes=CLOSES,
-        nodes=3,
-        graph=GRAPH.fingerprint,
-        nonce=NONCE,
     )
     read = Campaign.from_json(made.to_json())
     assert read == made
@@ -133,27 +126,25 @@ def test_the_same_question_asked_again_is_another_campaign() -> None:
     schema = FeatureSchema(classes=("ill", "well"))
     again = [campaign(schema, epsilon_y=1.0, nonce=None) for _ in range(100)]
     assert len({made.id for made in again}) == 100
-    assert all(re.fullmatch("[0-9a-f]{32}", made.bound["nonce"]) for made in again)
+    assert all(re.fullmatch("[0-9a-f]{32}", made.asked.bound["nonce"]) for made in again)
     questions = [verify(made.to_json(), max_epsilon=4.0) for made in again]
     assert [question.id for question in questions] == [made.id for made in again]
-    drawn = again[0].bound["nonce"]
+    drawn = again[0].asked.bound["nonce"]
     assert campaign(schema, epsilon_y=1.0, nonce=drawn) == again[0]
-    assert replace(again[0], purpose="Another").revise(contact="both@example.org").id == again[0].id
+    assert again[0].revise(purpose="Another").revise(contact="both@example.org").id == again[0].id
 
 
 def test_waves_of_a_series_are_bound_to_the_nonce_of_its_first_document() -> None:
     first, other = (first_document(nonce=digit * 32) for digit in "01")
     waves = [waves_of(CLASS, first=one)[1] for one in (first, other)]
     assert waves[0].id != waves[1].id
-    assert waves[0].nonce is None
-    with pytest.raises(CampaignError, match="has no nonce"):
-        replace(waves[0], nonce="0" * 32)
+    assert "nonce" not in waves[0].asked.bound
 
 
 def test_new_campaigns_are_of_format_3_and_ask_for_the_best_set() -> None:
     countries = FeatureSchema(classes=tuple(f"c{i}" for i in range(18)))
     made = campaign(countries, epsilon_y=1.0, label="country")
-    assert made.format == 3
+    assert made.asked.format == 3
     assert made.label_mechanism == SubsetSelection(18, 1.0, size=6)
     assert campaign(countries, epsilon_y=4.0).label_mechanism == GRR(18, 4.0)
     assert campaign(FeatureSchema(classes=("no", "yes")), epsilon_y=0.1).label_mechanism == GRR(2, 0.1)
@@ -164,7 +155,7 @@ def test_a_campaign_for_all_features_says_nothing_about_picking_some() -> None:
     once = campaign(schema, epsilon_x=1.0, sampled=2, epsilon_y=1.0)
     series = campaign(schema, epsilon_x=1.0, sampled=2, epsilon_y=1.0, waves=3)
     for made in (once, series):
-        asked = made.method_in_words[0]
+        asked = made.asked.words.methods[0]
         assert asked.startswith(("The report has", "Asked in 3 rounds. The report has"))
         assert "the true answer to each of 2 features" in asked
         assert not any(word in asked for word in ("picks", "picked", "others"))
@@ -238,7 +229,7 @@ def test_the_id_is_the_hash_of_what_reports_are_bound_to() -> None:
 def test_the_notice_may_change_and_what_reports_are_bound_to_may_not() -> None:
     """Every key of the notice is outside of the hash, and every key of the bound part inside."""
     made = CAMPAIGNS["texts and retention"]
-    assert content_id(made.bound) == made.id
+    assert content_id(made.asked.bound) == made.id
     changes: dict[str, Any] = {
         "purpose": "Another",
         "contact": "another@example.org",
@@ -254,11 +245,11 @@ def test_the_notice_may_change_and_what_reports_are_bound_to_may_not() -> None:
         changed |= {"notice__language": None} if key == "texts" else {}
         read = Campaign.from_json(rewritten(made, **changed))
         assert read.id == made.id, key
-        assert read.notice_sha256 != made.notice_sha256, key
+        assert read.notice.sha256 != made.notice.sha256, key
     other = campaign(MIXED, epsilon_x=1.0, sampled=2, epsilon_y=2.0, purpose="Another")
     assert other.id == made.id
-    assert replace(made, graph="0" * 64).id != made.id
-    assert set(made.notice) == {
+    assert replace(made, asked=replace(made.asked, graph_sha256="0" * 64)).id != made.id
+    assert set(made.notice.document) == {
         "version",
         "purpose",
         "contact",
@@ -269,30 +260,30 @@ def test_the_notice_may_change_and_what_reports_are_bound_to_may_not() -> None:
         "texts",
         "language",
     }
-    assert set(made.bound) == {"format", "schema", "features", "label", "guarantee", "graph", "nonce", "waves"}
+    assert set(made.asked.bound) == {"format", "schema", "features", "label", "guarantee", "graph", "nonce", "waves"}
 
 
 def test_each_revision_raises_the_version_by_one_and_keeps_the_rest() -> None:
     made = CAMPAIGNS["texts and retention"]
     revised = made.revise(texts={"fr": {"purpose": "Pour apprendre"}})
-    assert revised.notice == made.notice | {
+    assert revised.notice.document == made.notice.document | {
         "version": 2,
-        "texts": {**made.notice["texts"], "fr": {"purpose": "Pour apprendre"}},
+        "texts": {**made.notice.document["texts"], "fr": {"purpose": "Pour apprendre"}},
     }
-    assert revised.revise(note="").notice_version == 3
+    assert revised.revise(note="").notice.version == 3
     assert Campaign.from_json(revised.to_json()) == revised
     with pytest.raises(CampaignError, match="nothing changes"):
-        made.revise(purpose=made.purpose)
+        made.revise(purpose=made.notice.purpose)
 
 
 def test_retention_may_only_move_to_an_earlier_time() -> None:
     made = campaign(MIXED, epsilon_y=1.0, retention=CLOSES + timedelta(days=90))
-    assert made.revise(retention=CLOSES + timedelta(days=30)).notice["retention"] == "2100-01-31T00:00:00Z"
+    assert made.revise(retention=CLOSES + timedelta(days=30)).notice.document["retention"] == "2100-01-31T00:00:00Z"
     with pytest.raises(CampaignError, match="later than 2100-04-01 00:00:00 UTC, which participants agreed to"):
         made.revise(retention=CLOSES + timedelta(days=91))
     with pytest.raises(CampaignError, match="before the campaign closes"):
         made.revise(closes=CLOSES + timedelta(days=91))
-    assert campaign(MIXED, epsilon_y=1.0).revise(retention=CLOSES).retention == CLOSES
+    assert campaign(MIXED, epsilon_y=1.0).revise(retention=CLOSES).notice.retention == CLOSES
 
 
 def test_closing_times_are_compared_across_zones() -> None:
@@ -367,7 +358,7 @@ def test_more_sampled_features_than_there_are_means_all_of_them(sampled: int) ->
 def test_a_schema_of_classes_alone_collects_the_label_alone() -> None:
     schema = FeatureSchema(classes=("a", "b", "c"))
     made = campaign(schema, epsilon_y=1.0)
-    assert made.bound["schema"]["columns"] == []
+    assert made.asked.bound["schema"]["columns"] == []
     assert Campaign.from_json(made.to_json()) == made
     with pytest.raises(CampaignError, match="the schema has no columns: leave epsilon_x and sampled out"):
         campaign(schema, epsilon_x=1.0, sampled=1, epsilon_y=1.0)
@@ -381,29 +372,20 @@ def test_what_a_device_could_not_check_is_refused() -> None:
 
 
 def test_mechanisms_for_another_schema_are_refused() -> None:
-    settings: dict[str, Any] = {
-        "schema": MIXED,
-        "label": "label",
-        "purpose": "p",
-        "contact": "c",
-        "closes": CLOSES,
-        "nodes": 3,
-        "graph": GRAPH.fingerprint,
-        "nonce": NONCE,
-    }
+    made = campaign(MIXED, epsilon_y=1.0)
     with pytest.raises(CampaignError, match="other domain sizes"):
-        Campaign(feature_mechanism=GRRFS((2, 2), 1, 1.0), label_mechanism=None, **settings)
+        with_mechanisms(made, feature_mechanism=GRRFS((2, 2), 1, 1.0))
     with pytest.raises(CampaignError, match="is for 2 classes"):
-        Campaign(feature_mechanism=None, label_mechanism=GRR(2, 1.0), **settings)
+        with_mechanisms(made, label_mechanism=GRR(2, 1.0))
     with pytest.raises(CampaignError, match="SHA-256"):
-        Campaign(feature_mechanism=None, label_mechanism=GRR(3, 1.0), **(settings | {"graph": "f" * 63}))
+        replace(made, asked=replace(made.asked, graph_sha256="f" * 63))
 
 
 def test_a_guarantee_that_is_not_what_the_tables_give_is_refused() -> None:
     with pytest.raises(CampaignError, match=r"not what the tables give: user level \(any two records\) 1\.99999"):
         Campaign.from_json(rewritten(BINARY, guarantee__user_level__total="1.5"))
     with pytest.raises(CampaignError, match="does not hold the integers that an epsilon of 1 gives"):
-        Campaign.from_json(rewritten(BINARY, label__table__true=BINARY.bound["label"]["table"]["true"] + 1))
+        Campaign.from_json(rewritten(BINARY, label__table__true=BINARY.asked.bound["label"]["table"]["true"] + 1))
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
@@ -502,4 +484,4 @@ def test_the_graph_is_named_by_its_content() -> None:
     assert shuffled.fingerprint == GRAPH.fingerprint
     assert Graph.from_edges([[0], [1]], num_nodes=3).fingerprint != GRAPH.fingerprint
     assert Graph.from_edges([[0, 1], [1, 2]], 4).fingerprint != GRAPH.fingerprint
-    assert campaign(MIXED, epsilon_y=1.0).graph == GRAPH.fingerprint
+    assert campaign(MIXED, epsilon_y=1.0).graph_sha256 == GRAPH.fingerprint

@@ -21,19 +21,23 @@ from tests.support.neighbour_series import (
     TABLE,
     first_document,
     forged,
+    of_series,
     waves_of,
 )
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import Answer
-from veilgraph.campaign.series_folder import check_follows
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.neighbours.next_wave import NextWave, begin_series
+from veilgraph.campaign.neighbours.series_folder import check_follows
+from veilgraph.campaign.neighbours.wave import series_of
+from veilgraph.campaign.notice import Notice
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
-from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, SubsetSelection
+from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, NeighbourMechanism, SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-def test_a_written_wave_is_read_as_it_was(answer: Answer) -> None:
+def test_a_written_wave_is_read_as_it_was(answer: NeighbourMechanism) -> None:
     _, wave, second = waves_of(answer, CLASS)
     assert Campaign.from_json(wave.to_json()) == wave
     assert Campaign.from_json(second.to_json() + "\n") == second
@@ -41,9 +45,8 @@ def test_a_written_wave_is_read_as_it_was(answer: Answer) -> None:
 
 def test_a_wave_names_its_series_its_number_and_all_documents_before_it() -> None:
     first, one, two = waves_of(HISTOGRAM, CLASS)
-    assert two.neighbours is not None
-    assert two.neighbours.documents == (first.id, one.id)
-    assert (two.series, two.neighbours.wave, two.neighbours.previous) == (first.id, 2, one.id)
+    assert two.asked.documents.earlier == (first.id, one.id)
+    assert (two.series, two.asked.documents.number) == (first.id, 2)
     assert first.series == first.id
 
 
@@ -55,8 +58,7 @@ def test_every_answer_changes_the_id_of_the_wave_and_of_all_that_follow() -> Non
 
 def test_the_guarantee_of_a_series_is_the_sum_of_label_and_waves_under_each_relation() -> None:
     *_, second = waves_of(CLASS, CAPPED)
-    assert second.neighbours is not None
-    stated = second.bound["guarantee"]
+    stated = second.asked.bound["guarantee"]
     assert float(stated["wave"]["one_entry"]) == pytest.approx(0.1, abs=1e-9)
     assert float(stated["wave"]["any_lists"]) == pytest.approx(3 * 2 * 0.1, abs=1e-9)
     lists, record = stated["series"]["lists"], stated["series"]["lists_and_record"]
@@ -103,9 +105,9 @@ def test_a_forged_wave_is_refused(place: tuple[str | int, ...], value: Any, reas
 def test_a_wave_of_lists_is_read_as_it_was_and_names_no_table() -> None:
     _, wave = waves_of(LIST)
     assert Campaign.from_json(wave.to_json()) == wave
-    series = wave.neighbour_series
-    assert (series.table, series.asks_for_lists, series.published) == (None, True, {series.people})
-    assert not waves_of(CLASS)[1].neighbour_series.asks_for_lists
+    series = series_of(wave.asked)
+    assert (series.table, series.asks_for_lists, series.published) == (None, True, frozenset({series.people}))
+    assert not series_of(waves_of(CLASS)[1].asked).asks_for_lists
     words = "\n".join(wave.in_words())
     assert "Whole lists are not protected." in words
     assert "A device says of each of 6 people whether they are among a person's neighbours." in words
@@ -145,22 +147,23 @@ def test_every_other_wave_has_a_table_and_lists_are_asked_for_alone() -> None:
 def test_labels_before_waves_are_by_grr_and_before_lists_by_what_carries_most() -> None:
     """At this epsilon a set of three of ten classes tells Veil more than one class."""
     schema = FeatureSchema(classes=tuple(f"c{i}" for i in range(10)))
-    settings: dict[str, Any] = {"purpose": "p", "contact": "c", "closes": CLOSES, "epsilon_y": 1.0}
+    notice, label = Notice(purpose="p", contact="c", closes=CLOSES), CampaignBudget(epsilon_y=1.0)
     waves, lists = (
-        Campaign.new(schema=schema, graph=PEOPLE, private_neighbours=kind, **settings) for kind in ("waves", "lists")
+        begin_series(schema=schema, people=PEOPLE, followed_by=kind, notice=notice, budget=label)
+        for kind in ("waves", "lists")
     )
     assert isinstance(waves.label_mechanism, GRR)
     assert isinstance(lists.label_mechanism, SubsetSelection)
-    wave = lists.next_wave(LIST, graph=PEOPLE, table=None, closes=CLOSES)
+    wave = NextWave(answer=LIST, closes=CLOSES).after(lists, people=PEOPLE, table=None)
     assert Campaign.from_json(wave.to_json()) == wave
-    assert wave.neighbour_series.label == lists.label_mechanism
+    assert series_of(wave.asked).label == lists.label_mechanism
 
 
 def test_in_turns_a_series_costs_the_dearest_of_its_waves_and_not_their_sum() -> None:
     """Each person answers one of them."""
     *_, first, second = waves_of(CLASS, CAPPED, turns=4)
     assert Campaign.from_json(second.to_json()) == second
-    stated = second.bound["guarantee"]["series"]
+    stated = second.asked.bound["guarantee"]["series"]
     assert float(stated["lists"]["any_lists"]) == pytest.approx(2.0, abs=1e-9)
     assert float(stated["lists"]["one_entry"]) == pytest.approx(2.0, abs=1e-9)
     assert float(stated["lists"]["one_relationship"]) == pytest.approx(4.0, abs=1e-9)
@@ -172,11 +175,11 @@ def test_in_turns_a_series_costs_the_dearest_of_its_waves_and_not_their_sum() ->
 
 
 def test_every_person_has_one_turn_and_turns_are_about_equally_many() -> None:
-    series = [each.neighbour_series for each in waves_of(CLASS, CLASS, CLASS, turns=3)[1:]]
+    documents = [each.asked.documents for each in waves_of(CLASS, CLASS, CLASS, turns=3)[1:]]
     names = [f"p{i}" for i in range(3000)]
-    turns = [[wave.is_turn_of(name) for wave in series] for name in names]
+    turns = [[wave.is_asked(name) for wave in documents] for name in names]
     assert {sum(each) for each in turns} == {1}
-    assert all(wave.is_turn_of(name) for wave in [waves_of(CLASS)[1].neighbour_series] for name in names)
+    assert all(map(waves_of(CLASS)[1].asked.documents.is_asked, names))
     for share in np.mean(turns, axis=0):  # five standard deviations of a share of 3,000
         assert abs(share - 1 / 3) < 5 * np.sqrt(2 / 9 / len(names))
 
@@ -199,17 +202,18 @@ def test_forged_turns_are_refused(value: Any, reason: str) -> None:
 def test_turns_are_said_with_the_first_wave_and_lists_have_none() -> None:
     first, one = waves_of(CLASS, turns=4)
     with pytest.raises(CampaignError, match="is said with the first wave"):
-        one.next_wave(CLASS, graph=PEOPLE, table=TABLE.sha256, closes=CLOSES, turns=3)
-    assert one.next_wave(CLASS, graph=PEOPLE, table=TABLE.sha256, closes=CLOSES).neighbour_series.turns == 4
+        NextWave(answer=CLASS, closes=CLOSES, turns=3).after(one, people=PEOPLE, table=TABLE.sha256)
+    two = NextWave(answer=CLASS, closes=CLOSES).after(one, people=PEOPLE, table=TABLE.sha256)
+    assert two.asked.documents.turns == 4
     with pytest.raises(CampaignError, match="in one wave: leave turns out"):
-        first.next_wave(LIST, graph=PEOPLE, table=None, closes=CLOSES, turns=2)
+        NextWave(answer=LIST, closes=CLOSES, turns=2).after(first, people=PEOPLE, table=None)
 
 
 def test_a_wave_with_other_turns_does_not_follow() -> None:
     (first, one), other = waves_of(CLASS, turns=4), waves_of(CLASS, CLASS)[-1]
-    series = replace(other.neighbour_series, documents=(first.id, one.id))
+    series = replace(series_of(other.asked), documents=(first.id, one.id))
     with pytest.raises(CampaignError, match="publish it anew"):
-        check_follows(replace(other, neighbours=series), one)
+        check_follows(of_series(other, series), one)
 
 
 def test_an_altered_wave_is_refused() -> None:
@@ -220,38 +224,33 @@ def test_an_altered_wave_is_refused() -> None:
 
 def test_a_series_begins_with_the_label_alone() -> None:
     schema = FeatureSchema.binary(2, classes=["a", "b"])
-    settings: dict[str, Any] = {"purpose": "p", "contact": "c", "closes": CLOSES, "epsilon_y": 1.0}
-    public = Graph.from_edges([[0], [1]], num_nodes=2)
+    notice, label = Notice(purpose="p", contact="c", closes=CLOSES), CampaignBudget(epsilon_y=1.0)
+    public, both = Graph.from_edges([[0], [1]], num_nodes=2), replace(label, epsilon_x=1.0, sampled=1)
     with pytest.raises(CampaignError, match="begins with the label alone"):
-        Campaign.new(schema=schema, graph=public, private_neighbours="waves", **settings)
+        begin_series(schema=schema, people=public, notice=notice, budget=label)
     with pytest.raises(CampaignError, match=r"asks for no features: .* leave epsilon_x and sampled out"):
-        Campaign.new(
-            schema=schema,
-            graph=Graph.without_edges(2),
-            private_neighbours="waves",
-            epsilon_x=1.0,
-            sampled=1,
-            **settings,
-        )
-    features = Campaign.new(schema=schema, graph=public, epsilon_x=1.0, sampled=1, **settings)
+        begin_series(schema=schema, people=Graph.without_edges(2), notice=notice, budget=both)
+    features = Campaign.new(schema=schema, graph=public, notice=notice, budget=both)
     with pytest.raises(CampaignError, match="begins with a campaign for the label alone"):
-        features.next_wave(NeighbourhoodClass(2, 1.0), graph=public, table="0" * 64, closes=CLOSES)
+        NextWave(answer=NeighbourhoodClass(2, 1.0), closes=CLOSES).after(features, people=public, table="0" * 64)
 
 
 def test_a_wave_is_for_the_people_of_its_series_and_keeps_no_report_longer() -> None:
     first = first_document(retention=datetime(2101, 1, 1, tzinfo=UTC))
     with pytest.raises(CampaignError, match="not those of the series"):
-        first.next_wave(CLASS, graph=Graph.without_edges(2), table=TABLE.sha256, closes=CLOSES)
+        NextWave(answer=CLASS, closes=CLOSES).after(first, people=Graph.without_edges(2), table=TABLE.sha256)
     with pytest.raises(CampaignError, match="which participants agreed to"):
-        first.next_wave(
-            CLASS, graph=PEOPLE, table=TABLE.sha256, closes=CLOSES, retention=datetime(2102, 1, 1, tzinfo=UTC)
+        NextWave(answer=CLASS, closes=CLOSES, retention=datetime(2102, 1, 1, tzinfo=UTC)).after(
+            first, people=PEOPLE, table=TABLE.sha256
         )
-    assert first.next_wave(CLASS, graph=PEOPLE, table=TABLE.sha256, closes=CLOSES).retention == first.retention
+    assert (
+        NextWave(answer=CLASS, closes=CLOSES).after(first, people=PEOPLE, table=TABLE.sha256).notice.retention
+        == first.notice.retention
+    )
 
 
 def test_a_table_with_another_hash_or_size_is_refused() -> None:
-    series = waves_of(CLASS)[1].neighbours
-    assert series is not None
+    series = series_of(waves_of(CLASS)[1].asked)
     assert series.check_table(TABLE.to_bytes(), people=len(NAMES)).sha256 == TABLE.sha256
     with pytest.raises(CampaignError, match="give its own table"):
         series.check_table(TABLE.to_bytes()[:-2], people=len(NAMES))
@@ -261,5 +260,5 @@ def test_a_table_with_another_hash_or_size_is_refused() -> None:
 
 def test_people_have_one_file_in_whatever_order_they_are_read() -> None:
     other = Graph.without_edges(len(NAMES), node_ids=NAMES[::-1])
-    made = first_document(other).next_wave(CLASS, graph=other, table=TABLE.sha256, closes=CLOSES)
+    made = NextWave(answer=CLASS, closes=CLOSES).after(first_document(other), people=other, table=TABLE.sha256)
     assert made == waves_of(CLASS)[1]

@@ -9,7 +9,7 @@ import pytest
 from tests.support.campaigns import CAMPAIGNS, MIXED, campaign
 from tests.support.forgeries import MISLEADING_TEXTS, NOTICE_FORGERIES, rewritten
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.notice import check_texts, missing_texts, read_time
+from veilgraph.campaign.notice import Notice, check_texts, missing_texts, read_time
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError
@@ -82,12 +82,16 @@ def test_the_first_language_of_a_schema_stays_first_whatever_the_alphabet_says()
     texts = {"en": {"purpose": "To learn"}, "ar": {}, "de": {}}
     made = campaign(FeatureSchema(classes=("no", "yes"), texts=texts), epsilon_y=1.0)
     read = Campaign.from_json(made.to_json())
-    assert made.notice["language"] == read.notice["language"] == "en"
+    assert made.notice.document["language"] == read.notice.document["language"] == "en"
     assert next(iter(read.schema.texts)) == "en"
     revised = read.revise(texts={"ar": {"purpose": "x"}, "aa": {}})
-    assert revised.notice["language"] == Campaign.from_json(revised.to_json()).notice["language"] == "en"
+    assert (
+        revised.notice.document["language"] == Campaign.from_json(revised.to_json()).notice.document["language"] == "en"
+    )
     plan = CampaignPlan.from_json(CampaignPlan(made).to_json())
-    assert plan.campaign(purpose="p", contact="c", closes=made.closes).notice["language"] == "en"
+    assert (
+        plan.campaign(Notice(purpose="p", contact="c", closes=made.notice.closes)).notice.document["language"] == "en"
+    )
     assert verify(made.to_json(), max_epsilon=9.0).notice.language == "en"
 
 

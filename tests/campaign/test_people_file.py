@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.forgeries import ALIKE, APART
-from veilgraph.campaign.people_file import PeopleFile, file_size, num_buckets, people_file
+from veilgraph.campaign.neighbours.people_file import PeopleFile, file_size, num_buckets, people_file
 from veilgraph.errors import CampaignError
 
 TITLE = b"veilgraph-people-1\n"

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.cli import main
 from veilgraph.errors import CampaignError
@@ -27,10 +29,10 @@ PLAN = CampaignPlan.new(schema=SCHEMA, graph=GRAPH, label="country", label_mecha
 
 
 def test_the_campaign_of_a_plan_is_the_one_made_without_it() -> None:
-    texts: dict[str, Any] = {"purpose": "P", "contact": "C", "closes": datetime(2100, 1, 1, tzinfo=UTC)}
-    texts["nonce"] = "0123456789abcdef" * 2
-    direct = Campaign.new(schema=SCHEMA, graph=GRAPH, epsilon_y=1.0, label="country", **texts)
-    assert CampaignPlan.from_json(PLAN.to_json()).campaign(**texts) == direct
+    told, nonce = Notice(purpose="P", contact="C", closes=datetime(2100, 1, 1, tzinfo=UTC)), "0123456789abcdef" * 2
+    budget = CampaignBudget(epsilon_y=1.0)
+    direct = Campaign.new(schema=SCHEMA, graph=GRAPH, notice=told, budget=budget, label="country", nonce=nonce)
+    assert CampaignPlan.from_json(PLAN.to_json()).campaign(told, nonce=nonce) == direct
 
 
 @pytest.mark.parametrize("features", [JointGRR((2, 3, 2), 2, 0.5), GRRFS((2, 3, 2), 3, 0.5), None])
@@ -49,13 +51,13 @@ def test_every_design_is_read_back(features: JointGRR | GRRFS | None, label: GRR
 
 def test_a_plan_says_nothing_about_purpose_contact_and_closing_date() -> None:
     content = json.loads(PLAN.to_json())["plan"]
-    assert set(content) == set(PLAN.draft.bound) - {"nonce"} | {"note", "texts", "language"}
+    assert set(content) == set(PLAN.draft.asked.bound) - {"nonce"} | {"note", "texts", "language"}
 
 
 def test_two_campaigns_of_one_plan_have_different_ids() -> None:
-    texts: dict[str, Any] = {"purpose": "P", "contact": "C", "closes": datetime(2100, 1, 1, tzinfo=UTC)}
-    assert PLAN.campaign(**texts).id != PLAN.campaign(**texts).id
-    assert PLAN.campaign(**texts).nonce != PLAN.draft.nonce
+    told = Notice(purpose="P", contact="C", closes=datetime(2100, 1, 1, tzinfo=UTC))
+    assert PLAN.campaign(told).id != PLAN.campaign(told).id
+    assert PLAN.campaign(told).asked.bound["nonce"] != PLAN.draft.asked.bound["nonce"]
 
 
 def sealed(content: object) -> str:
@@ -129,7 +131,7 @@ NEW = ["campaign", "new", "--purpose=P", "--contact=C", "--closes=2100-01-01", "
 def test_campaign_new_needs_nothing_beside_the_plan(folder: Path) -> None:
     assert main([*NEW, "--plan=plan.json"]) == 0
     made = Campaign.from_json((folder / "campaign.json").read_bytes())
-    assert (made.schema, made.nodes, made.label) == (SCHEMA, 4, "country")
+    assert (made.schema, made.nodes, made.label_name) == (SCHEMA, 4, "country")
 
 
 def test_campaign_new_takes_the_same_files_too(folder: Path) -> None:

@@ -10,6 +10,8 @@ from scipy.stats import binom
 
 from tests.support.collection import CLOSES, Collection
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.campaign.plausibility import (
     LEVEL,
     CheckedShare,
@@ -245,11 +247,8 @@ def test_a_campaign_without_labels_has_no_shares(tmp_path: Path) -> None:
     campaign = Campaign.new(
         schema=ring.campaign.schema,
         graph=ring.graph,
-        purpose="p",
-        contact="c",
-        closes=CLOSES,
-        epsilon_x=1.0,
-        sampled=1,
+        notice=Notice(purpose="p", contact="c", closes=CLOSES),
+        budget=CampaignBudget(epsilon_x=1.0, sampled=1),
     )
     with pytest.raises(CampaignError, match="collects no labels"):
         PlausibleShares.load(tmp_path / "shares.toml", campaign)

@@ -8,10 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.neighbour_series import CAPPED, CLASS, CLOSES, HISTOGRAM, PEOPLE, TABLE, first_document, waves_of
+from tests.support.neighbour_series import (
+    CAPPED,
+    CLASS,
+    CLOSES,
+    HISTOGRAM,
+    PEOPLE,
+    TABLE,
+    first_document,
+    of_series,
+    waves_of,
+)
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import table_path
-from veilgraph.campaign.series_folder import check_follows, following_waves, newest_document, wave_path
+from veilgraph.campaign.neighbours.next_wave import NextWave
+from veilgraph.campaign.neighbours.series import table_path
+from veilgraph.campaign.neighbours.series_folder import check_follows, following_waves, newest_document, wave_path
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.errors import CampaignError
 
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
@@ -97,7 +109,7 @@ def test_two_documents_of_one_wave_are_both_refused(folder: Path) -> None:
 
 def test_a_wave_keeps_the_questions_and_promises_of_its_series() -> None:
     check_follows(TWO, ONE)
-    asked = TWO.neighbour_series
+    asked = series_of(TWO.asked)
     others = (
         replace(asked, answers=(CAPPED, CLASS)),
         replace(asked, label=replace(asked.label, epsilon=3.0)),
@@ -105,15 +117,15 @@ def test_a_wave_keeps_the_questions_and_promises_of_its_series() -> None:
     )
     for other in others:
         with pytest.raises(CampaignError, match="other people or earlier questions"):
-            check_follows(replace(TWO, neighbours=other), ONE)
+            check_follows(of_series(TWO, other), ONE)
     with pytest.raises(CampaignError, match="other people or earlier questions"):
-        check_follows(replace(TWO, graph="0" * 64), ONE)
+        check_follows(replace(TWO, asked=replace(TWO.asked, graph_sha256="0" * 64)), ONE)
     with pytest.raises(CampaignError, match="was open before"):
         check_follows(ONE, TWO)
     until = CLOSES + timedelta(days=30)
     promised = first_document(retention=until)
-    wave = promised.next_wave(CLASS, graph=PEOPLE, table=TABLE.sha256, closes=CLOSES)
+    wave = NextWave(answer=CLASS, closes=CLOSES).after(promised, people=PEOPLE, table=TABLE.sha256)
     check_follows(wave, promised)
     for longer in (until + timedelta(days=1), None):
         with pytest.raises(CampaignError, match="keeps reports for longer"):
-            check_follows(replace(wave, retention=longer), promised)
+            check_follows(replace(wave, notice=replace(wave.notice, retention=longer)), promised)

@@ -238,7 +238,9 @@ def test_mistakes_are_one_line(capsys: Capture) -> None:
 
 def a_campaign(retention: datetime | None) -> Campaign:
     """Write the campaign of the five reports with this retention date."""
-    made = replace(CAMPAIGN, closes=datetime(2020, 1, 1, tzinfo=UTC), retention=retention)
+    made = replace(
+        CAMPAIGN, notice=replace(CAMPAIGN.notice, closes=datetime(2020, 1, 1, tzinfo=UTC), retention=retention)
+    )
     Path("kept.json").write_text(made.to_json())
     return made
 

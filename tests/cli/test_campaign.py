@@ -17,6 +17,8 @@ from tests.support.neighbour_series import HISTOGRAM, PEOPLE_FILE, TABLE, waves_
 from tests.support.participant_page import serving
 from tests.support.running_collector import listening
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.receipt import Receipt
 from veilgraph.campaign.report import Report
@@ -70,8 +72,8 @@ def complaint(capsys: Capture, arguments: list[str]) -> str:
 def test_new_writes_a_campaign_that_check_accepts(folder: Path, capsys: Capture) -> None:
     campaign = made()
     assert campaign.schema == SCHEMA
-    assert campaign.label == "health"
-    assert campaign.graph == Graph.from_files("edges.csv").fingerprint
+    assert campaign.label_name == "health"
+    assert campaign.graph_sha256 == Graph.from_files("edges.csv").fingerprint
     assert "epsilon = 1.5000 in total" in capsys.readouterr().out
     assert main(["campaign", "check", "c.json", "--graph", "edges.csv"]) == 0
     assert "its tables give what it states" in capsys.readouterr().out
@@ -124,13 +126,9 @@ def test_show_begins_with_the_guarantee_and_quotes_the_organisers_words(
     campaign = Campaign.new(
         schema=FeatureSchema(columns=(Column(name=f'x" {forged}'), Column(name="y")), classes=(forged, "no")),
         graph=Graph.from_files("edges.csv"),
-        purpose=" ".join([forged] * 30),
-        contact=forged,
+        notice=Notice(purpose=" ".join([forged] * 30), contact=forged, closes=datetime(2100, 1, 1, tzinfo=UTC)),
+        budget=CampaignBudget(epsilon_x=5.0, sampled=2, epsilon_y=1.0),
         label=f"{forged} Really",
-        closes=datetime(2100, 1, 1, tzinfo=UTC),
-        epsilon_x=5.0,
-        sampled=2,
-        epsilon_y=1.0,
     )
     Path("c.json").write_text(campaign.to_json())
     capsys.readouterr()
@@ -183,8 +181,8 @@ def test_new_samples_at_most_all_features(folder: Path) -> None:
 def test_a_date_is_the_end_of_that_day_in_the_stated_zone(folder: Path, capsys: Capture) -> None:
     assert new(*BUDGET, "--closes", "2099-06-30", "--zone", "Europe/Berlin", "--retention", "2099-12-31T12:00:00") == 0
     campaign = Campaign.from_json(Path("c.json").read_bytes())
-    assert campaign.notice["closes"] == "2099-06-30T21:59:59Z"
-    assert campaign.notice["retention"] == "2099-12-31T11:00:00Z"
+    assert campaign.notice.document["closes"] == "2099-06-30T21:59:59Z"
+    assert campaign.notice.document["retention"] == "2099-12-31T11:00:00Z"
     assert "Open until 2099-06-30 21:59:59 UTC." in capsys.readouterr().out
     assert main(["campaign", "show", "c.json"]) == 0
     assert "promises to delete reports after 2099-12-31 11:00:00 UTC." in capsys.readouterr().out
@@ -197,13 +195,13 @@ def test_revise_writes_the_next_notice_and_keeps_id_and_tokens(folder: Path, cap
     changes = ["--closes", "2100-06-30", "--texts", "de.json", "--texts", "fr.toml", "--retention", "2101-01-01"]
     assert main(["campaign", "revise", "c.json", *changes]) == 0
     revised = Campaign.from_json(Path("c.json").read_bytes())
-    assert (revised.id, revised.notice_version) == (campaign.id, 2)
-    assert revised.notice["closes"] == "2100-06-30T23:59:59Z"
+    assert (revised.id, revised.notice.version) == (campaign.id, 2)
+    assert revised.notice.document["closes"] == "2100-06-30T23:59:59Z"
     assert set(revised.schema.texts) == {"de", "fr"}
     capsys.readouterr()
     assert main(["campaign", "revise", "c.json", "--purpose", "To know", "--out", "v3.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["notice"]["version"] == 3
-    assert Campaign.from_json(Path("v3.json").read_bytes()).notice_version == 3
+    assert Campaign.from_json(Path("v3.json").read_bytes()).notice.version == 3
     assert Campaign.from_json(Path("c.json").read_bytes()) == revised
 
 
@@ -234,16 +232,16 @@ def test_a_revision_that_cannot_be_is_refused_and_writes_nothing(message: str, f
 def test_the_schema_file_may_hold_the_texts_and_a_plan_keeps_them(folder: Path) -> None:
     texts = {"de": {"questions": {"health": {"text": "Sind Sie krank?", "answers": {"ill": "ja", "well": "nein"}}}}}
     replace(SCHEMA, texts=texts).save("s.toml")
-    assert made().notice["texts"] == texts
+    assert made().notice.document["texts"] == texts
     plan = CampaignPlan(made_of("c.json"))
     Path("p.json").write_text(plan.to_json())
     arguments = ["campaign", "new", "--plan", "p.json", *WORDS, "--out", "planned.json"]
     assert main(arguments) == 0
-    assert made_of("planned.json").notice["texts"] == texts
+    assert made_of("planned.json").notice.document["texts"] == texts
     replace(SCHEMA, texts={}).save("bare.toml")
     assert main([*arguments[:-1], "bare.json", "--schema", "bare.toml"]) == 0
-    assert made_of("bare.json").notice["texts"] == {}
-    bare, planned = (made_of(path).bound for path in ("bare.json", "planned.json"))
+    assert made_of("bare.json").notice.document["texts"] == {}
+    bare, planned = (made_of(path).asked.bound for path in ("bare.json", "planned.json"))
     assert {**bare, "nonce": ""} == {**planned, "nonce": ""}
     assert bare["nonce"] != planned["nonce"]
 
@@ -508,7 +506,7 @@ def test_the_ledger_lists_what_was_answered_and_the_limit_is_kept(folder: Path, 
     assert main(["ledger"]) == 0
     words = capsys.readouterr().out
     assert f'Campaign {campaign.id}, as "007".' in words
-    assert f"to notice 1, SHA-256 {campaign.notice_sha256}." in words
+    assert f"to notice 1, SHA-256 {campaign.notice.sha256}." in words
     assert 'Purpose: "To learn"' in words
     assert "Seen since: notice 2" in words
     assert "so far: 1. User level, any two records: epsilon = 1.5000 together, of your limit of 2." in words
@@ -527,7 +525,8 @@ def test_randomize_warns_if_reports_are_kept_longer_than_agreed(folder: Path, ca
     assert new(*BUDGET, "--retention", "2101-01-01") == 0
     answer = ["randomize", "c.json", "--record", "record.json", "--node", "007", "--out", "r.json", "--limit", "2"]
     assert main(answer) == 0
-    longer = replace(made_of("c.json"), retention=None, notice_version=2)
+    agreed = made_of("c.json")
+    longer = replace(agreed, notice=replace(agreed.notice, retention=None, version=2))
     Path("c.json").write_text(longer.to_json())
     assert main(answer) == 0
     assert "warning: you agreed that reports are deleted after 2101-01-01T23:59:59Z" in capsys.readouterr().err

@@ -17,6 +17,8 @@ import pytest
 import torch
 
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.cli import main
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -119,12 +121,8 @@ def campaign_file(tmp_path: Path) -> Path:
     campaign = Campaign.new(
         schema=FeatureSchema.binary(5, classes=[f"c{i}" for i in range(18)]),
         graph=Graph.from_edges([[0], [1]], num_nodes=2),
-        purpose="Learn",
-        contact="privacy@example.org",
-        closes=datetime(2100, 1, 1, tzinfo=UTC),
-        epsilon_x=0.5,
-        sampled=2,
-        epsilon_y=1.0,
+        notice=Notice(purpose="Learn", contact="privacy@example.org", closes=datetime(2100, 1, 1, tzinfo=UTC)),
+        budget=CampaignBudget(epsilon_x=0.5, sampled=2, epsilon_y=1.0),
     )
     path = tmp_path / "campaign.json"
     path.write_text(campaign.to_json())

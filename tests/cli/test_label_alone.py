@@ -20,6 +20,8 @@ from tests.support.running_collector import listening
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import reports_of
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.campaign.tokens import read_keys
 from veilgraph.cli import main
 from veilgraph.client import answer
@@ -131,10 +133,8 @@ def test_every_method_that_needs_no_features_trains_and_predicts(folder: Path, c
     campaign = Campaign.new(
         schema=FeatureSchema.load("schema.toml"),
         graph=(graph := Graph.from_files(Path("edges.csv"), nodes=Path("nodes.csv"))),
-        purpose="P",
-        contact="C",
-        closes=datetime(2100, 1, 1, tzinfo=UTC),
-        epsilon_y=1.0,
+        notice=Notice(purpose="P", contact="C", closes=datetime(2100, 1, 1, tzinfo=UTC)),
+        budget=CampaignBudget(epsilon_y=1.0),
     )
     Path("campaign.json").write_text(campaign.to_json(), encoding="utf-8")
     mechanism, split = campaign.label_mechanism, Split.random(NODES, seed=0)
@@ -171,5 +171,5 @@ def test_a_plan_for_the_label_alone_becomes_a_campaign(folder: Path, capsys: Cap
     call("plan --epsilon 1 --schema schema.toml --graph edges.csv --label country --out plan.json")
     call("campaign new --plan plan.json --purpose P --contact C --closes 2100-01-01 --out campaign.json")
     planned = Campaign.from_json(Path("campaign.json").read_bytes())
-    assert (planned.feature_mechanism, planned.label) == (None, "country")
+    assert (planned.feature_mechanism, planned.label_name) == (None, "country")
     assert planned.label_mechanism == best_label_mechanism(CLASSES, 1.0)

@@ -12,7 +12,8 @@ import pytest
 import veilgraph.experiments.neighbour_planner as planner_module
 from tests.support.neighbour_collection import PEOPLE, SIZE, collected
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import turn_of
+from veilgraph.campaign.asked_documents import turn_of
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.cli import main
 from veilgraph.datasets import PrivateGraph
 from veilgraph.experiments.neighbour_design import NeighbourDesign
@@ -232,7 +233,7 @@ def test_a_wave_in_turns_says_whose_turn_it_is(tmp_path: Path, capsys: Capture) 
     found = json.loads(capsys.readouterr().out)
     assert (found["wave"], found["turns"], found["asked"]) == (1, 4, answering)
     assert found["guarantee"]["neighbours"]["lists"]["any_lists"] == pytest.approx(4, abs=1e-6)
-    assert Campaign.from_json(signed.read_bytes()).neighbour_series.turns == 4
+    assert series_of(Campaign.from_json(signed.read_bytes()).asked).turns == 4
     assert main([*publish, "--answer=class", "--turns=4"]) == 0
     assert f"one of 4 waves, and this is the turn of {answering} of {SIZE} people." in told(capsys)
 

@@ -11,6 +11,7 @@ import pytest
 import veilgraph.experiments.budget_planner as planner_module
 from tests.support.neighbour_series import CLASS, waves_of
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.cli import main
 from veilgraph.datasets import csbm
 from veilgraph.experiments.budget_planner import plan_collection
@@ -77,7 +78,7 @@ def test_a_plan_becomes_a_campaign(files: list[str], tmp_path: Path, capsys: Cap
     rest = ["--purpose=P", "--contact=C", "--closes=2100-01-01", f"--out={campaign}"]
     assert main(["campaign", "new", f"--plan={out}", *rest]) == 0
     made = Campaign.from_json(campaign.read_bytes())
-    assert (made.label, made.schema, made.graph) == ("vote", PRIVATE.schema, graph_of(files).fingerprint)
+    assert (made.label_name, made.schema, made.graph_sha256) == ("vote", PRIVATE.schema, graph_of(files).fingerprint)
     assert made.guarantee.total_user_level == pytest.approx(2)
     # Twice the same plan is an error before anything is simulated.
     assert main(["plan", "--epsilon=2", *files, f"--out={out}"]) == 2
@@ -156,7 +157,7 @@ def test_audit_of_a_wave_in_turns_tests_what_the_document_claims(tmp_path: Path,
     path.write_text(wave.to_json(), encoding="utf-8")
     assert main(["audit", str(path), "--trials=4000", "--seed=1", "--json"]) == 0
     _, *audits = json.loads(capsys.readouterr().out)["audits"]
-    claimed = wave.neighbour_series.guarantee_document["series"]["lists"]
+    claimed = series_of(wave.asked).guarantee_document["series"]["lists"]
     for key, of_ends in {"any_lists": 1, "one_entry": 1, "one_relationship": 2}.items():
         found = [each for each in audits if each["relation"].startswith(key.replace("_", " "))]
         asked = [each["mechanism"].partition(" (")[0] for each in found]

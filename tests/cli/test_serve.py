@@ -11,8 +11,9 @@ from tests.support.collection import Collection
 from tests.support.neighbour_series import CLOSES, HISTOGRAM, NAMES, PEOPLE, TABLE, waves_of
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import table_path
-from veilgraph.campaign.series_folder import wave_path
+from veilgraph.campaign.neighbours.next_wave import NextWave
+from veilgraph.campaign.neighbours.series import table_path
+from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.tokens import new_key
 from veilgraph.cli import main
 from veilgraph.collector.auth import Role, new_role_token
@@ -82,7 +83,7 @@ def test_a_wave_that_would_not_be_taken_up_fails_the_check(
     monkeypatch.chdir(tmp_path)
     other = BeliefTable(3, TABLE.codes[::-1].copy())
     first, one = waves_of(HISTOGRAM)
-    two = one.next_wave(HISTOGRAM, graph=PEOPLE, table=other.sha256, closes=CLOSES)
+    two = NextWave(answer=HISTOGRAM, closes=CLOSES).after(one, people=PEOPLE, table=other.sha256)
     published(Path("tables"), one, two)
     table_path(Path("tables"), other.sha256).write_bytes(other.to_bytes())
     files = {"campaign": "campaign.json", "graph": "people.csv", "keys-file": "keys", "admin-token-file": "admin"}

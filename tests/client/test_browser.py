@@ -19,7 +19,7 @@ import pytest
 from scipy.stats import chisquare
 
 from tests.support.browser_module import BROWSER, in_node, needs_node
-from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, joint
+from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, joint, with_mechanisms
 from tests.support.forgeries import (
     ALIKE,
     APART,
@@ -94,11 +94,11 @@ def test_forged_notices_are_refused_by_all() -> None:
 def test_every_client_reads_the_same_notice() -> None:
     replies = in_node("notice", [each.to_json() for each in CAMPAIGNS.values()])
     for each, reply in zip(CAMPAIGNS.values(), replies, strict=True):
-        assert reply["result"] == each.notice | {"sha256": each.notice_sha256}
+        assert reply["result"] == each.notice.document | {"sha256": each.notice.sha256}
         notice = verify(each.to_json(), max_epsilon=1e6, now=BEFORE).notice
         assert (notice.version, notice.sha256, notice.texts) == (
-            each.notice_version,
-            each.notice_sha256,
+            each.notice.version,
+            each.notice.sha256,
             each.schema.texts,
         )
 
@@ -278,8 +278,9 @@ def test_the_browser_keeps_a_ledger_with_the_persons_limit_and_the_notices() -> 
     """The limit is kept and never exceeded, an older notice is refused, and withdrawing gives nothing back."""
     made = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=1.0, label="ill", retention=CLOSES)
     later = made.revise(contact="help@example.org")
-    longer = replace(later.revise(purpose="Another"), retention=None)
-    forked = replace(made, purpose="Another")
+    longer = later.revise(purpose="Another")
+    longer = replace(longer, notice=replace(longer.notice, retention=None))
+    forked = replace(made, notice=replace(made.notice, purpose="Another"))
     other = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=0.6, label="ill")
     steps = [made, later, made, forked, longer, other]
     requests = [{"campaign": each.to_json(), "record": RECORD, "node": "u1"} for each in steps]
@@ -294,7 +295,7 @@ def test_the_browser_keeps_a_ledger_with_the_persons_limit_and_the_notices() -> 
     assert [notice["version"] for notice in entry["notices"]] == [1, 2, 3]
     assert entry["notices"][0] == {
         "version": 1,
-        "sha256": made.notice_sha256,
+        "sha256": made.notice.sha256,
         "purpose": "To learn",
         "retention": "2100-01-01T00:00:00Z",
         "seen": "2099-01-01",
@@ -408,7 +409,7 @@ def test_sets_and_joint_features_are_drawn_and_kept() -> None:
 def test_sets_follow_the_mechanisms_probabilities() -> None:
     """20,000 sets of the browser against the exact distribution over all 10 sets, at one in a million."""
     mechanism = SubsetSelection(5, 0.7, size=2)
-    made = replace(campaign(FeatureSchema(classes=tuple("abcde")), epsilon_y=0.7), label_mechanism=mechanism)
+    made = with_mechanisms(campaign(FeatureSchema(classes=tuple("abcde")), epsilon_y=0.7), label_mechanism=mechanism)
     rng = random.Random(20261118)
     # A number below 1, 2, 3 or 4 takes one word; those below 3 reject one word in 2**53.
     cases = [{"record": {"label": "d"}, "words": [rng.getrandbits(53) for _ in range(7)]} for _ in range(20_000)]

@@ -29,8 +29,9 @@ from tests.support.neighbour_series import (
     waves_of,
 )
 from veilgraph.campaign import Campaign, Report
-from veilgraph.campaign.neighbour_series import turn_of
-from veilgraph.campaign.people_file import PeopleFile
+from veilgraph.campaign.asked_documents import turn_of
+from veilgraph.campaign.neighbours.people_file import PeopleFile
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.errors import CampaignError, VeilgraphError
 from veilgraph.privacy.epsilon import ListLoss
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, RandomizedNeighbourList
@@ -339,7 +340,7 @@ LIST_TEXTS = {text_of(row for row in range(len(NAMES)) if bits >> row & 1) for b
 def asking(wave: Campaign, neighbours: list[Any], **settings: Any) -> dict[str, Any]:
     files = {
         "people": base64.b64encode(PEOPLE_FILE).decode(),
-        "table": None if wave.neighbour_series.table is None else base64.b64encode(TABLE.to_bytes()).decode(),
+        "table": None if series_of(wave.asked).table is None else base64.b64encode(TABLE.to_bytes()).decode(),
     }
     return {"campaign": wave.to_json(), "list": neighbours, "node": "u0"} | files | settings
 

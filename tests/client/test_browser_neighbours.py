@@ -30,7 +30,7 @@ from tests.support.make_neighbour_vectors import (
     table_of,
 )
 from tests.support.neighbour_lists import rows_in, text_of
-from veilgraph.campaign.people_file import people_file
+from veilgraph.campaign.neighbours.people_file import people_file
 from veilgraph.client.lists import ListClass, ListHistogram, RandomizedList
 from veilgraph.client.mechanisms import SetTable, Table
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale

@@ -32,7 +32,9 @@ from tests.support.neighbour_series import (
 from tests.support.participant_page import SUBMIT, Collector, ready, serving, shown
 from tests.support.running_collector import listening
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.people_file import people_file
+from veilgraph.campaign.neighbours.next_wave import NextWave
+from veilgraph.campaign.neighbours.people_file import people_file
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials, Role, new_role_token
@@ -145,7 +147,7 @@ def serving_list(people: int, epsilon: float) -> Iterator[tuple[Collector, Campa
     names = [f"u{i}" for i in range(people)]
     graph, file = Graph.without_edges(people, node_ids=names), people_file(names)
     answer = RandomizedNeighbourList(people, epsilon)
-    wave = first_document(graph).next_wave(answer, graph=graph, table=None, closes=CLOSES)
+    wave = NextWave(answer=answer, closes=CLOSES).after(first_document(graph), people=graph, table=None)
     with serving(wave.to_json()) as collector:
         collector.published = {hashlib.sha256(file).hexdigest(): file}
         yield collector, wave
@@ -545,7 +547,7 @@ def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, t
         published={
             digest: each
             for each in (PEOPLE_FILE, TABLE.to_bytes())
-            if (digest := hashlib.sha256(each).hexdigest()) in one.neighbour_series.published
+            if (digest := hashlib.sha256(each).hexdigest()) in series_of(one.asked).published
         },
     )
     with listening(app) as client:

@@ -15,6 +15,7 @@ import pytest
 from tests.support.file_server import LocalServer, serving
 from tests.support.neighbour_series import CLASS, HISTOGRAM, LIST, PEOPLE_FILE, TABLE, first_document, forged, waves_of
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.cli import main
 from veilgraph.client import ClockWarning, Fetched, answer_neighbours, fetch
 from veilgraph.errors import CampaignError, RunError, SendError
@@ -26,10 +27,11 @@ LISTS = waves_of(LIST)[1]
 def files_of(campaign: Campaign, table: bytes = TABLE.to_bytes(), people: bytes = PEOPLE_FILE) -> dict[str, bytes]:
     """Return what a collector of the campaign serves, by its path."""
     files = {"v1/campaign": campaign.to_json().encode()}
-    if campaign.neighbours is not None:
-        if campaign.neighbours.table is not None:
-            files |= {f"v1/published/{campaign.neighbours.table}": table}
-        files |= {f"v1/published/{campaign.neighbours.people}": people}
+    if campaign.asked.published:
+        series = series_of(campaign.asked)
+        if series.table is not None:
+            files |= {f"v1/published/{series.table}": table}
+        files |= {f"v1/published/{series.people}": people}
     return files | {f"/{path}": content for path, content in files.items()}
 
 
@@ -52,7 +54,7 @@ def test_a_wave_is_fetched_whole_and_answered_from_its_folder(tmp_path: Path) ->
         assert (found.table.read_bytes(), found.people.read_bytes()) == (TABLE.to_bytes(), PEOPLE_FILE)
         asked = server.requested
         assert sorted(path.rpartition("/")[2] for path in asked) == sorted(
-            ["campaign", *ONE.neighbour_series.published]
+            ["campaign", *series_of(ONE.asked).published]
         ), "three whole files, and no name of anybody"
         assert seen[-1][1:] == (len(PEOPLE_FILE), len(PEOPLE_FILE))
         get(tmp_path / "fetched")
@@ -75,10 +77,10 @@ def test_a_wave_of_randomized_lists_has_the_file_of_people_alone(tmp_path: Path)
         found = get(tmp_path / "fetched")
         assert found.people is not None
         assert (found.table, found.people.read_bytes()) == (None, PEOPLE_FILE)
-        assert [path.rpartition("/")[2] for path in server.requested] == ["campaign", LISTS.neighbour_series.people]
+        assert [path.rpartition("/")[2] for path in server.requested] == ["campaign", series_of(LISTS.asked).people]
         assert get(tmp_path / "fetched") == found
         assert len(server.requested) == 3, "a repetition takes the document alone"
-    assert set(content_of(tmp_path / "fetched")) == {"campaign.json", f"{LISTS.neighbour_series.people}.people"}
+    assert set(content_of(tmp_path / "fetched")) == {"campaign.json", f"{series_of(LISTS.asked).people}.people"}
     report = answer_neighbours(
         found.read(),
         ["u0"],
@@ -188,7 +190,7 @@ def test_a_wave_that_opens_in_between_is_taken(tmp_path: Path) -> None:
             if path.endswith("campaign"):
                 self.update(files_of(TWO))
                 if content == ONE.to_json().encode():
-                    del self[f"v1/published/{ONE.neighbour_series.people}"]
+                    del self[f"v1/published/{series_of(ONE.asked).people}"]
                 else:
                     self.update(files_of(TWO))
             return content
@@ -219,7 +221,7 @@ def test_two_commands_answer_a_wave(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert (printed["wave"], printed["turns"]) == (1, None)
     assert main([*randomize, "--out", str(tmp_path / "answer.json")]) == 0
     assert json.loads((tmp_path / "answer.json").read_text())["campaign"] == ONE.id
-    (folder / f"{ONE.neighbour_series.people}.people").unlink()
+    (folder / f"{series_of(ONE.asked).people}.people").unlink()
     capsys.readouterr()
     assert main([*randomize, "--out", str(tmp_path / "another.json")]) == 2
     assert "run 'veilgraph fetch'" in capsys.readouterr().err
@@ -308,7 +310,7 @@ def test_two_commands_answer_a_wave_of_randomized_lists(tmp_path: Path, capsys: 
     assert main(["ledger", "--store", str(tmp_path / "phone"), "--json"]) == 0
     kept = json.loads(capsys.readouterr().out)
     assert (kept["spent_one_entry"], kept["protects_lists"]) == (pytest.approx(3.0), False)
-    (folder / f"{LISTS.neighbour_series.people}.people").unlink()
+    (folder / f"{series_of(LISTS.asked).people}.people").unlink()
     assert main(randomize) == 2
     assert "run 'veilgraph fetch'" in capsys.readouterr().err
 

@@ -207,7 +207,7 @@ ASKED = {
 @needs_chromium
 def test_people_whose_language_has_no_texts_see_the_first_language_of_the_campaign(page: Page) -> None:
     texts = {"en": {"questions": {"health": {"text": "How are you?"}}}, "ar": ASKED["ar"]}
-    made = replace(CAMPAIGN, schema=replace(CAMPAIGN.schema, texts=texts))
+    made = replace(CAMPAIGN, notice=replace(CAMPAIGN.notice, texts=texts))
     with serving(made.to_json()) as collector:
         for tags, shown in ((["de"], "How are you?"), (["de", "ar"], "كيف حالك؟"), (["ar-EG"], "كيف حالك؟")):
             prefer(page, *tags)
@@ -235,11 +235,8 @@ def test_the_servers_clock_decides_whether_the_survey_is_open_and_the_page_says_
 
 @needs_chromium
 def test_questions_help_and_answers_are_in_the_words_of_the_notice(page: Page) -> None:
-    made = replace(
-        CAMPAIGN,
-        schema=replace(CAMPAIGN.schema, texts=ASKED),
-        retention=datetime(2101, 1, 31, 22, 59, 59, tzinfo=UTC),
-    )
+    retention = datetime(2101, 1, 31, 22, 59, 59, tzinfo=UTC)
+    made = replace(CAMPAIGN, notice=replace(CAMPAIGN.notice, texts=ASKED, retention=retention))
     with serving(made.to_json()) as collector:
         prefer(page, "de")
         page.call("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")

@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 from collections import Counter, defaultdict
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 from scipy.stats import chisquare
 
-from tests.support.campaigns import BEFORE, CAMPAIGNS, campaign, joint
+from tests.support.campaigns import BEFORE, CAMPAIGNS, campaign, joint, with_mechanisms
 from tests.support.device import BINARY, ask
 from tests.support.forgeries import RECORD
 from veilgraph.campaign.report import Report
@@ -234,7 +233,7 @@ def test_reports_follow_the_mechanisms_probabilities() -> None:
 def test_sets_follow_the_mechanisms_probabilities(value: int) -> None:
     """20,000 sets of the client against the exact distribution over all 10 sets, at one in a million."""
     mechanism = SubsetSelection(5, 0.7, size=2)
-    small = replace(campaign(FeatureSchema(classes=tuple("abcde")), epsilon_y=0.7), label_mechanism=mechanism)
+    small = with_mechanisms(campaign(FeatureSchema(classes=tuple("abcde")), epsilon_y=0.7), label_mechanism=mechanism)
     question = verify(small.to_json(), max_epsilon=1, now=BEFORE)
     rng = random.Random(20261116)
     seen = Counter(randomize(question, None, value, word=lambda: rng.getrandbits(53))[1] for _ in range(20_000))

@@ -31,13 +31,14 @@ from tests.support.neighbour_series import (
     waves_of,
 )
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import Answer
-from veilgraph.campaign.people_file import PeopleFile, people_file
+from veilgraph.campaign.neighbours.next_wave import NextWave
+from veilgraph.campaign.neighbours.people_file import PeopleFile, people_file
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.client import Published, answer, answer_neighbours, verify
 from veilgraph.errors import CampaignError, VeilgraphError
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable
-from veilgraph.privacy.mechanisms import RandomizedNeighbourList
+from veilgraph.privacy.mechanisms import NeighbourMechanism, RandomizedNeighbourList
 
 X = "u10"
 WITHOUT_X = ["u0", "ü"]
@@ -51,7 +52,7 @@ MECHANISMS: dict[str, Any] = {**ANSWERS, "list": LIST}
 def serve(wave: Campaign, table: bytes | None = TABLE.to_bytes(), people: bytes = PEOPLE_FILE) -> Published:
     """Return a wave with the hashes of these files in its document."""
     text = forged(wave, ("neighbours", "people"), hashlib.sha256(people).hexdigest())
-    if wave.neighbour_series.asks_for_lists:
+    if series_of(wave.asked).asks_for_lists:
         return Published(text, people)
     assert table is not None
     named = forged(Campaign.from_json(text), ("neighbours", "table"), hashlib.sha256(table).hexdigest())
@@ -73,18 +74,18 @@ def with_byte_before_the_fingerprints(back: int, value: int) -> bytes:
     return PEOPLE_FILE[:place] + bytes([value]) + PEOPLE_FILE[place + 1 :]
 
 
-def of_fewer_people(mechanism: Answer) -> Published:
+def of_fewer_people(mechanism: NeighbourMechanism) -> Published:
     """Return the first wave of a series whose people never had X."""
     names = [name for name in NAMES if name != X]
     people = Graph.without_edges(len(names), node_ids=names)
     table = BeliefTable.of(np.full((len(names), 3), 1 / 3))
     asked = RandomizedNeighbourList(len(names), 3.0) if mechanism is LIST else mechanism
     sha256 = None if mechanism is LIST else table.sha256
-    wave = first_document(people).next_wave(asked, graph=people, table=sha256, closes=CLOSES)
+    wave = NextWave(answer=asked, closes=CLOSES).after(first_document(people), people=people, table=sha256)
     return Published(wave.to_json(), people_file(names), None if mechanism is LIST else table.to_bytes())
 
 
-def attacks(mechanism: Answer) -> Iterator[tuple[str, list[Published]]]:
+def attacks(mechanism: NeighbourMechanism) -> Iterator[tuple[str, list[Published]]]:
     """Yield what an organiser may serve, wave by wave, to find out whether X is in a list."""
     wave = waves_of(mechanism)[1]
     stranger = PEOPLE_FILE[-3 * len(NAMES) :][:3]
@@ -179,7 +180,7 @@ def test_whatever_is_published_the_same_is_seen_of_a_browser(served: list[Publis
 
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
 def test_who_is_left_out_of_the_people_adds_nothing_and_only_the_person_is_told_after_the_draw(
-    mechanism: Answer, tmp_path: Path
+    mechanism: NeighbourMechanism, tmp_path: Path
 ) -> None:
     published = of_fewer_people(mechanism)
     settings: dict[str, Any] = {"node": NODE, "store": tmp_path, "max_epsilon": 1e6, "max_entry_epsilon": 1e6}

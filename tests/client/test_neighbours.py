@@ -33,8 +33,9 @@ from tests.support.neighbour_series import (
 )
 from tests.support.neighbour_series import LIST as RANDOMIZED
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import Answer
-from veilgraph.campaign.people_file import PeopleFile, people_file
+from veilgraph.campaign.neighbours.next_wave import NextWave
+from veilgraph.campaign.neighbours.people_file import PeopleFile, people_file
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report
 from veilgraph.client import Published, answer, answer_neighbours, ledger, set_limit, turn_of, verify
 from veilgraph.client.lists import RandomizedList, belief, finest_scale
@@ -44,7 +45,12 @@ from veilgraph.client.published import People
 from veilgraph.errors import CampaignError, DomainError, RunError
 from veilgraph.privacy import belief_table
 from veilgraph.privacy.belief_table import BeliefTable
-from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList
+from veilgraph.privacy.mechanisms import (
+    NeighbourhoodClass,
+    NeighbourhoodHistogram,
+    NeighbourMechanism,
+    RandomizedNeighbourList,
+)
 from veilgraph.privacy.mechanisms.random_source import WORDS
 from veilgraph.privacy.strict_json import canonical_json, content_id
 
@@ -75,10 +81,9 @@ def test_every_code_stands_for_the_belief_of_the_package(classes: int) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ANSWERS.values(), ids=ANSWERS)
-def test_the_client_finds_the_exact_epsilons_of_the_package(mechanism: Answer) -> None:
+def test_the_client_finds_the_exact_epsilons_of_the_package(mechanism: NeighbourMechanism) -> None:
     *_, wave = waves_of(CLASS, mechanism)
     asked = verify(wave.to_json(), max_epsilon=100.0).asked.about_a_list()
-    assert wave.neighbours is not None
     assert float(asked.mechanism.cost.one_entry) == pytest.approx(mechanism.list_loss.one_entry, rel=1e-12)
     assert float(asked.mechanism.cost.any_lists) == pytest.approx(mechanism.list_loss.any_lists, rel=1e-12)
     total = wave.guarantee.neighbours
@@ -141,7 +146,7 @@ def test_a_list_above_the_cap_is_cut_and_never_refused() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ANSWERS.values(), ids=ANSWERS)
-def test_an_answer_is_drawn_once_and_small(mechanism: Answer, tmp_path: Path) -> None:
+def test_an_answer_is_drawn_once_and_small(mechanism: NeighbourMechanism, tmp_path: Path) -> None:
     wave = waves_of(mechanism)[1]
     report = respond(wave, tmp_path)
     assert set(report) == {"campaign", "node", "answer"}
@@ -224,7 +229,7 @@ def test_a_limit_that_is_exceeded_names_its_relation_and_the_remedy(tmp_path: Pa
     assert "(--limit, max_epsilon)" in str(refused.value)
 
 
-SUMS: dict[str, tuple[list[Answer], str, float]] = {
+SUMS: dict[str, tuple[list[NeighbourMechanism], str, float]] = {
     "the label alone": ([], "any two records", 2.0),
     "lists that are protected": ([CLASS], "any two records with any two lists", 4.0),
     "lists that are not protected": ([HISTOGRAM], "any two records with the same neighbour list", 2.0),
@@ -238,7 +243,7 @@ SUMS: dict[str, tuple[list[Answer], str, float]] = {
 
 @pytest.mark.parametrize(("answers", "relation", "spent"), SUMS.values(), ids=SUMS)
 def test_the_ledger_says_which_lists_its_sum_is_about(
-    answers: list[Answer], relation: str, spent: float, tmp_path: Path
+    answers: list[NeighbourMechanism], relation: str, spent: float, tmp_path: Path
 ) -> None:
     """The label costs 2, and with the same list an answer about the list adds nothing to that."""
     first, *waves = waves_of(*answers)
@@ -279,7 +284,9 @@ def test_files_with_another_hash_are_refused_before_the_list_is_read(tmp_path: P
     ],
 )
 def test_a_published_table_that_is_no_table_is_refused_whatever_the_list_is(published: bytes, tmp_path: Path) -> None:
-    wave = first_document().next_wave(CLASS, graph=PEOPLE, table=hashlib.sha256(published).hexdigest(), closes=CLOSES)
+    wave = NextWave(answer=CLASS, closes=CLOSES).after(
+        first_document(), people=PEOPLE, table=hashlib.sha256(published).hexdigest()
+    )
     with pytest.raises(CampaignError, match="is damaged"):
         respond(wave, tmp_path, Unread(), table=published)
 
@@ -328,7 +335,9 @@ def test_everybody_is_found_among_many_people() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [*ANSWERS.values(), RANDOMIZED], ids=[*ANSWERS, "list"])
-def test_who_is_not_among_the_people_costs_nothing_and_the_list_is_not_read(mechanism: Answer, tmp_path: Path) -> None:
+def test_who_is_not_among_the_people_costs_nothing_and_the_list_is_not_read(
+    mechanism: NeighbourMechanism, tmp_path: Path
+) -> None:
     wave = waves_of(mechanism)[1]
     table = None if isinstance(mechanism, RandomizedNeighbourList) else TABLE.to_bytes()
     with pytest.raises(CampaignError, match="the node is not among the 6 people of the campaign: correct it"):
@@ -615,7 +624,7 @@ def test_a_forged_randomized_list_is_refused_with_one_sentence(
 
 
 @pytest.mark.parametrize("mechanism", [CLASS, HISTOGRAM, CAPPED])
-def test_every_other_wave_names_a_table(mechanism: Answer) -> None:
+def test_every_other_wave_names_a_table(mechanism: NeighbourMechanism) -> None:
     with pytest.raises(CampaignError, match=r"neighbours\.table must be"):
         verify(forged(waves_of(mechanism)[1], ("neighbours", "table"), None), max_epsilon=99.0)
 
@@ -658,7 +667,7 @@ def reason_of(text: str, store: Path, node: str = "u1") -> str:
 
 def second_wave(one: Campaign, turns: int | None) -> str:
     """Return a second wave that follows a first one, in turns of its own; its guarantee is right."""
-    second, series = waves_of(CLASS, CAPPED, turns=turns)[2], one.neighbour_series.first
+    second, series = waves_of(CLASS, CAPPED, turns=turns)[2], series_of(one.asked).first
     return forged(second, ("neighbours", "documents"), [series, one.id])
 
 
@@ -736,10 +745,10 @@ def test_a_person_answers_the_wave_of_their_turn_and_no_other(tmp_path: Path) ->
     for node in NAMES:
         for wave in waves[1:]:
             store, turn = tmp_path / wave.id / node, turn_of(node, 4)
-            if wave.neighbour_series.wave == turn:
+            if series_of(wave.asked).wave == turn:
                 assert respond(wave, store, node=node)["node"] == node
             else:
-                expected = f"wave {wave.neighbour_series.wave} is not your turn: of this series you answer wave {turn},"
+                expected = f"wave {series_of(wave.asked).wave} is not your turn: of this series you answer wave {turn},"
                 assert expected in reason_of(wave.to_json(), store, node)
                 assert not store.exists(), "nothing is kept"
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.browser_module import BROWSER
-from tests.support.campaigns import CAMPAIGNS, campaign
+from tests.support.campaigns import CAMPAIGNS, campaign, with_mechanisms
 from tests.support.chromium import Page, chromium, needs_chromium
 from tests.support.forgeries import rewritten
 from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SCHEMA, SUBMIT, ready, serving, shown
@@ -67,7 +67,7 @@ def test_a_person_answers_sees_the_report_sends_it_and_is_told(page: Page, width
 
 
 COUNTRIES = ("Chile", "Denmark", "<b>France</b>", "India", "Kenya", "Oman", "Peru", "Qatar")
-SETS = replace(
+SETS = with_mechanisms(
     campaign(FeatureSchema(classes=COUNTRIES), epsilon_y=1.0, label="country"),
     label_mechanism=SubsetSelection(8, 0.7, size=3),
 )
@@ -118,7 +118,7 @@ def test_a_kept_set_is_shown_again_without_the_answer(page: Page) -> None:
 
 @needs_chromium
 def test_joint_features_show_which_answers_are_left_out(page: Page) -> None:
-    made = replace(CAMPAIGN, feature_mechanism=JointGRR(SCHEMA.domain_sizes, 2, 0.5))
+    made = replace(CAMPAIGN, asked=replace(CAMPAIGN.asked, feature_mechanism=JointGRR(SCHEMA.domain_sizes, 2, 0.5)))
     with serving(made.to_json()) as collector:
         ready(page, collector.url + INVITATION)
         page.run(FILL + SUBMIT)
@@ -401,7 +401,7 @@ def test_a_series_is_answered_wave_by_wave_and_costs_once(page: Page) -> None:
             page.until("!document.getElementById('review').hidden")
             page.run("document.getElementById('send').click()")
             page.until("!document.getElementById('done').hidden")
-            collector.campaign = series.revise(wave=wave + 1).to_json()
+            collector.campaign = series.revise(open_round=wave + 1).to_json()
         reports = [Report.parse(document, series) for _, _, document in collector.received]
         assert [report.wave for report in reports] == [1, 2]
         spent = page.run("document.getElementById('spent').textContent")

@@ -230,7 +230,7 @@ def after_a_cleared_memory(page: Page, collector: Collector) -> tuple[str, dict[
     answer_round(page, 1)
     text, before = saved(page), kept(page)
     page.run("localStorage.clear()")
-    collector.campaign, collector.standing = SERIES.revise(wave=2).to_json(), says("earlier", 1)
+    collector.campaign, collector.standing = SERIES.revise(open_round=2).to_json(), says("earlier", 1)
     ready(page, collector.url + INVITATION, width=390)
     return text, {key: value for key, value in before.items() if ":sent:" not in key}
 
@@ -286,11 +286,14 @@ def test_a_file_from_before_the_last_round_draws_no_second_permanent_answer(page
         ready(page, collector.url + INVITATION)
         answer_round(page, 1)
         text = saved(page)
-        collector.campaign, collector.standing = SERIES.revise(wave=2).to_json(), says("earlier", 1)
+        collector.campaign, collector.standing = SERIES.revise(open_round=2).to_json(), says("earlier", 1)
         ready(page, collector.url + INVITATION)
         answer_round(page, 2)
         page.run("localStorage.clear()")
-        collector.campaign, collector.standing = SERIES.revise(wave=2).revise(wave=3).to_json(), says("earlier", 1, 2)
+        collector.campaign, collector.standing = (
+            SERIES.revise(open_round=2).revise(open_round=3).to_json(),
+            says("earlier", 1, 2),
+        )
         ready(page, collector.url + INVITATION)
         load(page, text)
         page.until("document.getElementById('memory-load').hidden")
@@ -324,7 +327,10 @@ def test_who_cannot_load_the_memory_may_answer_and_is_counted_twice(page: Page) 
         page.until("!document.getElementById('review').hidden")
         (cost,) = (float(json.loads(each)["epsilon"]) for key, each in kept(page).items() if "-memory:" not in key)
         assert cost == pytest.approx(2 * SERIES.guarantee.total_user_level, rel=1e-9)
-        collector.campaign, collector.standing = SERIES.revise(wave=2).revise(wave=3).to_json(), says("earlier", 1, 2)
+        collector.campaign, collector.standing = (
+            SERIES.revise(open_round=2).revise(open_round=3).to_json(),
+            says("earlier", 1, 2),
+        )
         ready(page, collector.url + INVITATION)
         answer_round(page, 1)
         entries = [

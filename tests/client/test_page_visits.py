@@ -356,7 +356,7 @@ def test_a_series_is_answered_once_in_each_round_and_counted_once(page: Page) ->
     cost = ceil(100 * SERIES.guarantee.total_user_level - 1e-5) / 100
     with serving(SERIES.to_json()) as collector:
         for wave in (1, 2):
-            collector.campaign = (SERIES if wave == 1 else SERIES.revise(wave=2)).to_json()
+            collector.campaign = (SERIES if wave == 1 else SERIES.revise(open_round=2)).to_json()
             ready(page, collector.url + INVITATION, width=390)
             assert words(page, "round") == f"Round {wave} of 3."
             assert words(page, "cost") == f"All rounds of this survey together cost {cost:g}."
@@ -374,7 +374,7 @@ def test_a_series_is_answered_once_in_each_round_and_counted_once(page: Page) ->
             assert shown(page, "done")
         withdraw(page)
         page.until("document.getElementById('done-heading').textContent === 'You have withdrawn.'")
-        collector.campaign = SERIES.revise(wave=3).to_json()
+        collector.campaign = SERIES.revise(open_round=3).to_json()
         ready(page, collector.url + INVITATION)
         assert words(page, "done-heading") == "You have withdrawn."
         assert not shown(page, "form")
@@ -414,7 +414,7 @@ def test_features_of_a_series_are_the_same_ones_in_every_round(page: Page) -> No
             assert page.run("document.documentElement.scrollWidth") == 390
             send(page)
             page.until("!document.getElementById('done').hidden")
-            collector.campaign = FEATURES_IN_WAVES.revise(wave=wave + 1).to_json()
+            collector.campaign = FEATURES_IN_WAVES.revise(open_round=wave + 1).to_json()
         first, second = (Report.parse(document, FEATURES_IN_WAVES) for _, _, document in collector.received)
         assert first.features is not None
         assert second.features is not None
@@ -452,7 +452,7 @@ def test_another_person_on_a_device_that_answers_a_series_must_say_so(page: Page
         ready(page, collector.url + INVITATION)
         page.run(PICK.format(0) + SUBMIT)
         page.until("!document.getElementById('review').hidden")
-        collector.campaign = SERIES.revise(wave=2).to_json()
+        collector.campaign = SERIES.revise(open_round=2).to_json()
         ready(page, collector.url + "#node=u2&token=t0ken")
         assert shown(page, "shared")
         assert page.run("document.getElementById('shared-person').required")
@@ -505,7 +505,7 @@ def test_every_question_can_be_left_out_and_what_is_visible_is_said(page: Page, 
 
 
 def test_a_promise_to_delete_that_was_changed_and_an_older_notice_are_told(page: Page) -> None:
-    made = replace(CAMPAIGN, retention=datetime(2101, 1, 31, 23, 59, 59, tzinfo=UTC))
+    made = replace(CAMPAIGN, notice=replace(CAMPAIGN.notice, retention=datetime(2101, 1, 31, 23, 59, 59, tzinfo=UTC)))
     revised = rewritten(made, notice__retention=None, notice__version=2)
     with serving(made.to_json()) as collector:
         ready(page, collector.url + INVITATION)

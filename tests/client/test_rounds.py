@@ -36,7 +36,7 @@ LIMIT = 1e6
 
 
 def at(series: Campaign, wave: int, version: int | None = None) -> Campaign:
-    return replace(series, wave=wave, notice_version=version or wave)
+    return replace(series, notice=replace(series.notice, open_round=wave, version=version or wave))
 
 
 def mechanism(series: Campaign) -> WaveEvidence:
@@ -184,7 +184,7 @@ def test_a_wave_may_be_left_out_and_an_earlier_one_is_over(tmp_path: Path) -> No
         answer(at(MONTHLY, 4, 3), "c1", tmp_path)
     assert answer(at(MONTHLY, 5, 4), "c1", tmp_path) == first
     with pytest.raises(CampaignError, match="no wave"):
-        answer(replace(MONTHLY, wave=None, notice_version=5), "c1", tmp_path)
+        answer(replace(MONTHLY, notice=replace(MONTHLY.notice, open_round=None, version=5)), "c1", tmp_path)
 
 
 def test_a_label_that_is_left_out_or_unknown_is_refused_and_nothing_is_kept(tmp_path: Path) -> None:

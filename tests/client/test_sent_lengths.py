@@ -16,7 +16,9 @@ from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, MIXED, campaign, 
 from tests.support.neighbour_lists import rows_in
 from tests.support.neighbour_series import ANSWERS, LIST, NAMES, PEOPLE_FILE, TABLE, first_document, waves_of
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.people_file import people_file
+from veilgraph.campaign.neighbours.next_wave import NextWave
+from veilgraph.campaign.neighbours.people_file import people_file
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report, sent_length
 from veilgraph.client import DrawnReport, Published, answer, answer_neighbours, send
 from veilgraph.collector.middleware import max_report_bytes
@@ -42,15 +44,15 @@ def drawn(asked: Campaign, store: Path, seed: int, node: str) -> DrawnReport:
     for name in list(record):
         if rng.random() < 0.3 and asked.feature_mechanism is not None:
             record[name] = None
-    if asked.wave is not None and asked.waves is not None and seed:
-        asked = asked.revise(wave=rng.randint(1, asked.waves.waves), note="later")
+    if seed and (rounds := asked.asked.report_parts.get("wave")):
+        asked = asked.revise(open_round=rng.randint(1, rounds["maximum"]), note="later")
     text = asked.to_json()
     return answer(text, record, node=node, store=store / str(seed), max_epsilon=1e9, now=BEFORE)
 
 
 def drawn_about_neighbours(asked: Campaign, store: Path, seed: int, node: str) -> DrawnReport:
     listed = random.Random(seed).sample(NAMES, seed % len(NAMES))
-    table = None if asked.neighbour_series.table is None else TABLE.to_bytes()
+    table = None if series_of(asked.asked).table is None else TABLE.to_bytes()
     return answer_neighbours(
         Published(asked.to_json(), PEOPLE_FILE, table),
         listed,
@@ -63,7 +65,7 @@ def drawn_about_neighbours(asked: Campaign, store: Path, seed: int, node: str) -
 
 
 def reports_of(asked: Campaign, folder: Path) -> list[DrawnReport]:
-    if asked.neighbours is not None:
+    if asked.asked.answers:
         return [drawn_about_neighbours(asked, folder, seed, NAMES[seed % len(NAMES)]) for seed in range(12)]
     reports = []
     for seed in range(16):
@@ -120,7 +122,9 @@ def test_the_length_of_a_randomized_list_tells_nothing_of_the_number_of_contacts
     """Lists of 0 to 399 of 400 people at epsilon 4: the numbers of names are correlated with them, lengths are not."""
     names = [f"u{i:03}" for i in range(400)]
     people = Graph.without_edges(400, node_ids=names)
-    asked = first_document(people).next_wave(RandomizedNeighbourList(400, 4.0), graph=people, table=None, closes=CLOSES)
+    asked = NextWave(answer=RandomizedNeighbourList(400, 4.0), closes=CLOSES).after(
+        first_document(people), people=people, table=None
+    )
     wave = Published(asked.to_json(), people_file(names))
     given: dict[str, Any] = {"max_epsilon": 9, "max_entry_epsilon": 9}
     counts, lengths, named = list(range(0, 400, 21)), [], []

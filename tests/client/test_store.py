@@ -129,8 +129,8 @@ def test_the_notice_that_the_person_saw_is_kept_beside_the_report(tmp_path: Path
     assert ask(later.to_json(), tmp_path, Untouchable()) == first
     (entry,) = ledger(tmp_path).entries
     agreed, seen = entry.notices
-    assert agreed == (1, CHEAP.notice_sha256, "To learn", "2100-01-01T00:00:00Z", "2099-01-01")
-    assert (seen.version, seen.sha256) == (2, later.notice_sha256)
+    assert agreed == (1, CHEAP.notice.sha256, "To learn", "2100-01-01T00:00:00Z", "2099-01-01")
+    assert (seen.version, seen.sha256) == (2, later.notice.sha256)
     with pytest.raises(CampaignError, match="has version 1, and this device has seen version 2"):
         ask(CHEAP.to_json(), tmp_path, Untouchable())
     with pytest.raises(CampaignError, match="another notice of version 2"):
@@ -141,7 +141,8 @@ def test_the_notice_that_the_person_saw_is_kept_beside_the_report(tmp_path: Path
 @pytest.mark.parametrize("retention", [None, CLOSES + timedelta(days=1)])
 def test_a_device_warns_if_reports_are_kept_longer_than_agreed(retention: datetime | None, tmp_path: Path) -> None:
     first = ask(CHEAP.to_json(), tmp_path)
-    longer = replace(CHEAP.revise(purpose="Another"), retention=retention)
+    longer = CHEAP.revise(purpose="Another")
+    longer = replace(longer, notice=replace(longer.notice, retention=retention))
     with pytest.warns(NoticeWarning, match="you agreed that reports are deleted after 2100-01-01T00:00:00Z"):
         assert ask(longer.to_json(), tmp_path, Untouchable()) == first
 

@@ -78,7 +78,7 @@ def test_the_simulations_mechanisms_agree(vector: dict[str, Any]) -> None:
             row = encoded(campaign, case["record"], rng)
             reported = campaign.feature_mechanism.randomize(row, rng=rng)[0].tolist()
             assert [None if code == NOT_ASKED else code for code in reported] == case["features"]
-        label = campaign.schema.encode_labels([case["record"][campaign.label]])
+        label = campaign.schema.encode_labels([case["record"][campaign.label_name]])
         if campaign.label_mechanism is not None and label[0] != NO_LABEL:
             said = campaign.label_mechanism.randomize(label, rng=rng)
             assert as_json(campaign.label_mechanism.decode(said)[0]) == case["label"]

@@ -50,7 +50,7 @@ def test_without_the_token_there_is_a_form_and_nothing_else(client: httpx.Client
     client.cookies.clear()
     response = client.get("/dashboard")
     assert response.status_code == 401
-    assert COLLECTION.campaign.purpose not in response.text
+    assert COLLECTION.campaign.notice.purpose not in response.text
     assert client.get("/dashboard/reports.parquet").status_code == 401
     for wrong in ("", "wrong", COLLECTION.token("n1")):
         refused = login(client, wrong)
@@ -219,7 +219,9 @@ def test_joint_features_are_estimated_from_those_who_were_asked_and_downloaded(t
     """Ages are asked of 20 people, regions of 30: each is estimated from its own answers."""
     ring = Collection.ring(40)
     mechanism = JointGRR(ring.campaign.schema.domain_sizes, sampled=2, epsilon=0.5)
-    collection = replace(ring, campaign=replace(ring.campaign, feature_mechanism=mechanism))
+    collection = replace(
+        ring, campaign=replace(ring.campaign, asked=replace(ring.campaign.asked, feature_mechanism=mechanism))
+    )
     asked = [(i % 3, None, i % 4) if i < 20 else (None, 1, i % 4) for i in range(30)]
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     store.reports.put([collection.report(f"n{i}", features=features) for i, features in enumerate(asked)], now=1e9)

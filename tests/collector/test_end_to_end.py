@@ -11,6 +11,8 @@ from benchmarks.performance.collecting import Server
 
 from tests.support.collection import CLOSES, Collection
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.cli import main
 from veilgraph.client import answer, send
 from veilgraph.datasets import csbm
@@ -30,12 +32,8 @@ def test_thousands_of_clients_a_store_and_a_model_equal_to_the_one_in_memory(sto
     campaign = Campaign.new(
         schema=private.schema,
         graph=graph,
-        purpose="p",
-        contact="c",
-        closes=CLOSES,
-        epsilon_x=1.0,
-        sampled=4,
-        epsilon_y=1.0,
+        notice=Notice(purpose="p", contact="c", closes=CLOSES),
+        budget=CampaignBudget(epsilon_x=1.0, sampled=4, epsilon_y=1.0),
     )
     collection = Collection(campaign=campaign, graph=graph)
     options = collection.write(tmp_path)

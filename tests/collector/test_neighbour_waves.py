@@ -27,7 +27,8 @@ from tests.support.neighbour_series import (
 from tests.support.running_collector import listening
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import table_path
+from veilgraph.campaign.neighbours.series import table_path
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.client import Published, answer, answer_neighbours, check_receipt, send, withdraw
@@ -54,7 +55,7 @@ def serving(store_url: str, campaign: Campaign) -> Iterator[httpx.Client]:
         store=ReportStore.open(store_url),
         credentials=CREDENTIALS,
         limits=Limits(requests_per_second=0),
-        published={each: PUBLISHED[each] for each in campaign.neighbours.published} if campaign.neighbours else None,
+        published={each: PUBLISHED[each] for each in campaign.asked.published} or None,
     )
     with listening(app) as client:
         yield client
@@ -170,7 +171,7 @@ def test_randomized_lists_are_collected_without_a_table(store_url: str, tmp_path
         pass
     with serving(store_url, LISTED) as client:
         assert client.get(f"/v1/published/{TABLE.sha256}").status_code == 404
-        people = client.get(f"/v1/published/{LISTED.neighbour_series.people}").content
+        people = client.get(f"/v1/published/{series_of(LISTED.asked).people}").content
         for node in ("u1", "u2"):
             report = answer_neighbours(
                 Published(client.get("/v1/campaign").content, people),
@@ -194,7 +195,7 @@ def test_randomized_lists_are_collected_without_a_table(store_url: str, tmp_path
 def test_in_turns_only_the_people_of_a_wave_answer_it_and_are_reminded(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/reports.db"
     first, one = waves_of(CLASS, turns=2)
-    mine = [name for name in NAMES if one.neighbour_series.is_turn_of(name)]
+    mine = [name for name in NAMES if one.asked.documents.is_asked(name)]
     others = sorted(set(NAMES) - set(mine))
     assert mine
     assert others
@@ -305,4 +306,4 @@ def test_files_that_a_wave_does_not_name_are_not_served(tmp_path: Path) -> None:
     table_path(tmp_path, TABLE.sha256).write_bytes(TABLE.to_bytes())
     assert load(tables=tmp_path) == PUBLISHED
     (tmp_path / "wave.json").write_text(LISTED.to_json())
-    assert load().keys() == LISTED.neighbour_series.published
+    assert load().keys() == series_of(LISTED.asked).published

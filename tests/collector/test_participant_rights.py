@@ -160,7 +160,7 @@ def test_what_is_no_receipt_is_refused(client: httpx.Client, body: bytes) -> Non
 
 
 def test_a_report_can_be_withdrawn_after_the_campaign_has_closed(tmp_path: Path) -> None:
-    late = CAMPAIGN.closes.timestamp() + 1
+    late = CAMPAIGN.notice.closes.timestamp() + 1
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     store.reports.put([COLLECTION.report("n1")], now=0)
     with running(store, clock=lambda: late) as client:

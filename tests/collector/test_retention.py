@@ -16,6 +16,8 @@ from benchmarks.performance.collecting import Server
 from tests.support.collection import Collection
 from tests.support.running_collector import collecting, listening, wait_until
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.collector.app import make_app
 from veilgraph.collector.purges import Purges
 from veilgraph.collector.retention import maintain_regularly, purge_if_due
@@ -24,7 +26,7 @@ from veilgraph.errors import StoreError, StoreUnavailableError
 
 RING, OTHER = Collection.ring(5), Collection.ring(6)
 DATE = datetime(2999, 1, 31, tzinfo=UTC)
-KEPT = replace(RING, campaign=replace(RING.campaign, retention=DATE))
+KEPT = replace(RING, campaign=replace(RING.campaign, notice=replace(RING.campaign.notice, retention=DATE)))
 DUE = DATE.timestamp()
 
 
@@ -152,13 +154,8 @@ def test_the_date_passes_while_a_collector_serves(tmp_path: Path) -> None:
     campaign = Campaign.new(
         schema=RING.campaign.schema,
         graph=RING.graph,
-        purpose="Tests",
-        contact="tests@example.org",
-        closes=date,
-        retention=date,
-        epsilon_x=1.0,
-        sampled=1,
-        epsilon_y=1.0,
+        notice=Notice(purpose="Tests", contact="tests@example.org", closes=date, retention=date),
+        budget=CampaignBudget(epsilon_x=1.0, sampled=1, epsilon_y=1.0),
         label="health",
     )
     collection, url = replace(RING, campaign=campaign), f"sqlite:///{tmp_path}/served.db"

@@ -20,7 +20,7 @@ from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.store import ReportStore
 
 COLLECTION = Collection.ring(40)
-LATER = COLLECTION.campaign.revise(closes=COLLECTION.campaign.closes + timedelta(days=30))
+LATER = COLLECTION.campaign.revise(closes=COLLECTION.campaign.notice.closes + timedelta(days=30))
 
 
 def test_a_revised_notice_is_taken_up_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -33,16 +33,19 @@ def test_a_revised_notice_is_taken_up_once(tmp_path: Path, caplog: pytest.LogCap
         assert file.poll() == LATER
         assert file.poll() is None
     assert caplog.messages == [
-        f"notice 2 of campaign {LATER.id} is taken up; open until {LATER.closes:%Y-%m-%d %H:%M:%S} UTC"
+        f"notice 2 of campaign {LATER.id} is taken up; open until {LATER.notice.closes:%Y-%m-%d %H:%M:%S} UTC"
     ]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (replace(LATER, graph="0" * 64).to_json(), "holds another campaign"),
+        (replace(LATER, asked=replace(LATER.asked, graph_sha256="0" * 64)).to_json(), "holds another campaign"),
         (COLLECTION.campaign.to_json(), "holds notice 1, older than 2"),
-        (replace(LATER, purpose="Another").to_json(), "another notice of the same version, 2"),
+        (
+            replace(LATER, notice=replace(LATER.notice, purpose="Another")).to_json(),
+            "another notice of the same version, 2",
+        ),
         ("{", "cannot be read"),
         (None, "cannot be read"),
     ],
@@ -63,7 +66,7 @@ def test_any_other_change_is_one_line_in_the_log(
     path.write_text(LATER.revise(contact="next@example.org").to_json())
     revised = file.poll()
     assert revised is not None
-    assert revised.notice_version == 3
+    assert revised.notice.version == 3
 
 
 def test_every_revision_is_handed_on(tmp_path: Path) -> None:
@@ -106,7 +109,7 @@ def test_moving_the_deadline_changes_no_report_no_token_and_no_ledger(tmp_path: 
             time.sleep(0.2)
         revised = httpx.get(f"{process.url}/v1/campaign").text
         assert revised == LATER.to_json()
-        assert httpx.get(f"{process.url}/v1/status").json()["closes"] == LATER.notice["closes"]
+        assert httpx.get(f"{process.url}/v1/status").json()["closes"] == LATER.notice.document["closes"]
         assert {node: report(node, revised) for node in names} == before
         assert {node: [one[:3] for one in answered(tmp_path / node)] for node in names} == spent
         assert not any(send(process.url, before[node], COLLECTION.token(node)).is_new for node in names)

@@ -22,6 +22,8 @@ from tests.support.chromium import chromium, needs_chromium
 from tests.support.collection import CLOSES, Collection
 from tests.support.running_collector import listening
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key
 from veilgraph.cli import main
@@ -32,6 +34,7 @@ from veilgraph.collector.middleware import Limits
 from veilgraph.collector.several import CampaignsTogether
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
+from veilgraph.privacy.budget import WaveBudget
 from veilgraph.privacy.schema import FeatureSchema
 
 UNLIMITED = Limits(requests_per_second=0)
@@ -58,12 +61,8 @@ class Series(Collection):
 SERIES = Campaign.new(
     schema=FeatureSchema(classes=("by bicycle", "by car", "by train")),
     graph=RING.graph,
-    purpose="Tests of waves",
-    contact="tests@example.org",
-    closes=CLOSES,
-    epsilon_y=1.0,
-    waves=3,
-    wave_epsilon=0.5,
+    notice=Notice(purpose="Tests of waves", contact="tests@example.org", closes=CLOSES),
+    budget=CampaignBudget(epsilon_y=1.0, rounds=WaveBudget(waves=3, wave_epsilon=0.5)),
     label="commute",
 )
 COLLECTIONS = {

@@ -134,7 +134,7 @@ def test_95_of_100_intervals_of_label_sets_cover_the_truth() -> None:
 def test_features_that_joint_grr_did_not_ask_about_are_not_counted() -> None:
     """100,000 people answer about one of three features each; the shares are within five standard errors."""
     rng, mechanism = np.random.default_rng(0), JointGRR((3, 2, 4), sampled=1, epsilon=1.0)
-    campaign = replace(CAMPAIGN, feature_mechanism=mechanism)
+    campaign = replace(CAMPAIGN, asked=replace(CAMPAIGN.asked, feature_mechanism=mechanism))
     records = np.stack([rng.integers(size, size=100_000) for size in (3, 2, 4)], axis=1)
     features = mechanism.randomize(records, rng=rng)
     reported = replace(codes([], []), features=features, has_features=np.ones(100_000, dtype=bool))

@@ -28,8 +28,9 @@ from tests.support.neighbour_series import (
 from tests.support.running_collector import listening, wait_until
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import table_path
-from veilgraph.campaign.series_folder import PublishedWave, wave_path
+from veilgraph.campaign.neighbours.series import table_path
+from veilgraph.campaign.neighbours.series_folder import PublishedWave, wave_path
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.cli import main
 from veilgraph.collector.auth import Role, new_role_token
@@ -53,7 +54,7 @@ pytestmark = pytest.mark.slow  # collectors run, and look at their folders every
 def publish(tables: Path, wave: Campaign, *, name: str | None = None) -> None:
     """Write a wave as `neighbours publish` does: the table first, then the document."""
     tables.mkdir(exist_ok=True)
-    asked = wave.neighbour_series
+    asked = series_of(wave.asked)
     if asked.table is not None:
         table_path(tables, asked.table).write_bytes(TABLE.to_bytes())
     draft = tables / ".draft"
@@ -107,7 +108,7 @@ def test_a_running_collector_takes_up_each_wave_once(
             publish(tables, wave)
             wait_until(partial(is_open, client, wave))
             assert client.get(f"/v1/published/{TABLE.sha256}").content == TABLE.to_bytes()
-            assert client.get(f"/v1/published/{wave.neighbour_series.people}").content == PEOPLE_FILE
+            assert client.get(f"/v1/published/{series_of(wave.asked).people}").content == PEOPLE_FILE
             assert put(client, "u1", wave).status_code == 201
             assert put(client, "u1", wave).json()["status"] == "same"
             late = put(client, "u2", FIRST)

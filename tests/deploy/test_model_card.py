@@ -89,7 +89,9 @@ def test_single_classes_are_judged_on_people_with_contacts_alone(sets: Collected
     """The card claimed for isolated people what it had estimated on people with contacts."""
     names = [*sets.perturbed.graph.names, *(f"hermit{number}" for number in range(60))]
     graph = Graph.from_edges(sets.perturbed.graph.edges, len(names), node_ids=names)
-    campaign = replace(sets.campaign, nodes=len(names), graph=graph.fingerprint)
+    campaign = replace(
+        sets.campaign, asked=replace(sets.campaign.asked, nodes=len(names), graph_sha256=graph.fingerprint)
+    )
     sent = [replace(each, campaign=campaign.id) for each in reports_of(sets.perturbed, sets.campaign)]
     sent += [replace(each, node=name) for each, name in zip(sent, names[NODES : NODES + 50], strict=False)]
     perturbed = perturbed_graph(campaign, graph, sent)

@@ -15,10 +15,12 @@ from tests.support.neighbour_series import CLASS, CLOSES, HISTOGRAM, first_docum
 from tests.support.trained import train_files
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assessment import Assessment
-from veilgraph.campaign.neighbour_collection import NeighbourCollection
-from veilgraph.campaign.neighbour_series import table_path
+from veilgraph.campaign.neighbours.collection import NeighbourCollection
+from veilgraph.campaign.neighbours.next_wave import NextWave
+from veilgraph.campaign.neighbours.series import table_path
+from veilgraph.campaign.neighbours.series_folder import wave_path
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report
-from veilgraph.campaign.series_folder import wave_path
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, TrainingOptions, complete_card, open_source, predict_nodes
@@ -155,7 +157,12 @@ def test_in_turns_everybody_answers_one_wave_and_spends_the_budget_of_one(tmp_pa
     assert np.mean(right) > 0.5
     with pytest.raises(CampaignError, match="everybody has had a turn"):
         publish_wave(
-            series.store, series.documents[-1], PEOPLE, CLASS, tables=series.tables, out=tmp_path / "4", closes=CLOSES
+            series.store,
+            series.documents[-1],
+            PEOPLE,
+            NextWave(answer=CLASS, closes=CLOSES),
+            tables=series.tables,
+            out=tmp_path / "4",
         )
 
 
@@ -179,7 +186,7 @@ def test_tables_that_are_missing_or_another_are_refused(series: Series, tmp_path
         read_collection(series.store, series.documents[-1], PEOPLE, None)
     with pytest.raises(CampaignError, match="cannot be read"):
         read_collection(series.store, series.documents[-1], PEOPLE, tmp_path)
-    asked = series.documents[1].neighbours
+    asked = series_of(series.documents[1].asked)
     assert asked is not None
     table_path(tmp_path, str(asked.table)).write_bytes(b"another")
     with pytest.raises(CampaignError, match="give its own table"):
@@ -243,7 +250,7 @@ def test_waves_are_published_one_after_the_other_into_their_folder(tmp_path: Pat
     assert "Wave 2 of series" in told
     assert "takes it up within seconds" in told
     made = Campaign.from_json(wave_path(series.tables, 2).read_bytes())
-    assert made.neighbour_series.previous == series.documents[1].id
+    assert series_of(made.asked).previous == series.documents[1].id
     assert main(publish) == 2
     assert "nobody has answered wave 2 yet" in capsys.readouterr().err
     assert not wave_path(series.tables, 3).exists()
@@ -268,10 +275,9 @@ def test_a_table_is_the_same_in_whatever_order_people_are_read(series: Series, t
             series.store,
             series.documents[-1],
             people,
-            CLASS,
+            NextWave(answer=CLASS, closes=CLOSES),
             tables=series.tables,
             out=tmp_path / f"{number}.json",
-            closes=CLOSES,
         )
         ids.append(made.id)
     assert ids[0] == ids[1]
@@ -305,4 +311,4 @@ def test_a_table_needs_some_label_reports(tmp_path: Path) -> None:
     store.reports.put([Report(campaign=first.id, node=name, features=None, label=0) for name in NAMES[:4]], now=0.0)
     store.close()
     with pytest.raises(RunError, match="4 people have reported a label: publish a wave when at least 5 have"):
-        publish_wave(url, first, PEOPLE, HISTOGRAM, tables=tmp_path / "tables", closes=CLOSES)
+        publish_wave(url, first, PEOPLE, NextWave(answer=HISTOGRAM, closes=CLOSES), tables=tmp_path / "tables")

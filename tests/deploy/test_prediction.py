@@ -198,7 +198,9 @@ def test_people_of_the_training_without_an_edge_or_a_report_are_predicted_if_the
 ) -> None:
     names = [*collected.perturbed.graph.names, "hermit"]
     graph = Graph.from_edges(collected.perturbed.graph.edges, len(names), node_ids=names)
-    campaign = replace(collected.campaign, nodes=len(names), graph=graph.fingerprint)
+    campaign = replace(
+        collected.campaign, asked=replace(collected.campaign.asked, nodes=len(names), graph_sha256=graph.fingerprint)
+    )
     reports = (replace(each, campaign=campaign.id) for each in reports_of(collected.perturbed, collected.campaign))
     perturbed = perturbed_graph(campaign, graph, reports)
     train_reports(campaign, perturbed, method="veil", device="cpu").save(tmp_path / "model")

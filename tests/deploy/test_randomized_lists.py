@@ -15,7 +15,9 @@ import pytest
 from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, collected
 from tests.support.neighbour_series import CLASS
 from tests.support.trained import train_files
-from veilgraph.campaign.series_folder import wave_path
+from veilgraph.campaign.neighbours.next_wave import NextWave
+from veilgraph.campaign.neighbours.series_folder import wave_path
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, TrainingOptions, complete_card, open_source, predict_nodes
@@ -61,7 +63,7 @@ def test_the_graph_has_the_pairs_who_name_each_other_and_reports_come_back_as_th
 def test_nothing_is_believed_and_no_table_is_published_for_lists(series: Series) -> None:
     published = sorted(path.suffix for path in series.tables.iterdir())
     assert published == [".people"]
-    assert series.documents[-1].neighbour_series.table is None
+    assert series_of(series.documents[-1].asked).table is None
 
 
 def test_veil_learns_from_lists_and_predicts_everybody(series: Series, model: Model) -> None:
@@ -154,17 +156,15 @@ def test_lists_without_a_pair_wait_for_more(tmp_path: Path) -> None:
 
 
 def test_a_series_of_lists_has_one_wave(series: Series, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {
-        "tables": series.tables,
-        "out": tmp_path / "w.json",
-        "closes": datetime(2100, 1, 1, tzinfo=UTC),
-    }
+    settings: dict[str, Any] = {"tables": series.tables, "out": tmp_path / "w.json"}
+    closes = datetime(2100, 1, 1, tzinfo=UTC)
     for answer in (CLASS, replace(LIST, epsilon=1.0)):
         with pytest.raises(CampaignError, match="in one wave"):
-            publish_wave(series.store, series.documents[-1], PEOPLE, answer, **settings)
+            publish_wave(series.store, series.documents[-1], PEOPLE, NextWave(answer=answer, closes=closes), **settings)
     waves = collected(tmp_path, [CLASS])
+    settings |= {"tables": waves.tables}
     with pytest.raises(CampaignError, match="has one wave"):
-        publish_wave(waves.store, waves.documents[-1], PEOPLE, LIST, **settings | {"tables": waves.tables})
+        publish_wave(waves.store, waves.documents[-1], PEOPLE, NextWave(answer=LIST, closes=closes), **settings)
     assert not (tmp_path / "w.json").exists()
 
 

@@ -17,21 +17,28 @@ from tests.support.chromium import CHROMIUM, needs_chromium
 from tests.support.collection import SCHEMA, Collection
 from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, LIST, waves_of
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.exposure import Exposure
+from veilgraph.campaign.neighbours.wave import RELATIONS, series_of
+from veilgraph.campaign.notice import Notice
 from veilgraph.cli import main
 from veilgraph.pages.campaign_summary import (
     DEPLOYMENTS,
     TEMPLATES,
     Template,
     comparison,
-    exposures,
-    methods,
     questions,
     render_summary,
 )
-from veilgraph.pages.exposures import RELATIONS, Exposure, series_steps
 from veilgraph.privacy.audit import worst_case_epsilon
+from veilgraph.privacy.budget import WaveBudget
 from veilgraph.privacy.mechanisms import GRR
 from veilgraph.privacy.schema import FeatureSchema
+
+
+def exposures_of(campaign: Campaign) -> list[Exposure]:
+    return campaign.asked.words.exposures(campaign.label_name)
+
 
 CAMPAIGN = Collection.ring(20).campaign
 LABEL_ALONE = Collection.ring(5, schema=FeatureSchema(classes=tuple(f"c{i}" for i in range(18)))).campaign
@@ -40,7 +47,7 @@ MANY = Collection.ring(5, schema=FeatureSchema.binary(40, classes=("no", "yes"),
 
 def test_no_figure_is_below_what_the_mechanisms_reveal() -> None:
     """The guess is the posterior of a judge with even odds before: e^epsilon / (1 + e^epsilon)."""
-    whole, label, features, one = exposures(CAMPAIGN)
+    whole, label, features, one = exposures_of(CAMPAIGN)
     guarantee = CAMPAIGN.guarantee
     for shown, epsilon in (
         (whole, guarantee.total_user_level),
@@ -64,8 +71,8 @@ def test_the_guess_is_reached_by_the_worst_report_of_the_worst_records() -> None
 
 
 def test_a_label_alone_has_one_figure_and_names_the_size_of_its_sets() -> None:
-    assert [each.part for each in exposures(LABEL_ALONE)] == ["The whole report"]
-    (sentence,) = methods(LABEL_ALONE)
+    assert [each.part for each in exposures_of(LABEL_ALONE)] == ["The whole report"]
+    (sentence,) = LABEL_ALONE.asked.words.page_methods("health")
     assert sentence.startswith("A report names 6 of 18 answers to “health”, the true one among them with a chance of")
 
 
@@ -83,9 +90,9 @@ SERIES = campaign(
 def test_a_series_of_features_says_what_all_its_rounds_reveal(template: Template) -> None:
     terms = SERIES.guarantee.series
     assert terms is not None
-    assert float(exposures(SERIES)[0].epsilon) >= terms.total.any_histories
-    assert float(exposures(SERIES)[-1].epsilon) >= terms.total.unchanged
-    assert [each.relation for each in exposures(SERIES)][-2:] == [
+    assert float(exposures_of(SERIES)[0].epsilon) >= terms.total.any_histories
+    assert float(exposures_of(SERIES)[-1].epsilon) >= terms.total.unchanged
+    assert [each.relation for each in exposures_of(SERIES)][-2:] == [
         "attribute level (two histories that differ in one feature)",
         "two records that never change",
     ]
@@ -112,10 +119,10 @@ def test_a_series_about_neighbours_states_every_wave_every_relation_and_the_sum(
     wave: Campaign, template: Template
 ) -> None:
     """No figure is below what the integers give, and a whole list that is not protected is never passed over."""
-    said, asked = words_of(render_summary(wave, template=template)), wave.neighbour_series
+    said, asked = words_of(render_summary(wave, template=template)), series_of(wave.asked)
     terms = wave.guarantee.neighbours
     assert terms is not None
-    everything, label, *lists, with_label = exposures(wave)
+    everything, label, *lists, with_label = exposures_of(wave)
     assert [each.relation for each in lists] == list(RELATIONS.values())
     sums = [terms.total.any_lists, terms.total.one_entry, terms.total.one_relationship]
     stated = [wave.guarantee.total_user_level, wave.guarantee.label_user_level, *sums]
@@ -125,10 +132,10 @@ def test_a_series_about_neighbours_states_every_wave_every_relation_and_the_sum(
         else:
             assert epsilon <= float(shown.epsilon) <= epsilon + 1.1e-4
     assert float(with_label.epsilon) >= wave.guarantee.label_user_level + terms.total.one_entry - 1e-12
-    for each in exposures(wave):
+    for each in exposures_of(wave):
         assert each.guess in said
         assert each.relation in said or (each == everything and template == "consent")
-    for step, answer in zip(series_steps(asked, "label")[1:], asked.answers, strict=True):
+    for step, answer in zip(wave.asked.words.steps("label")[1:], asked.answers, strict=True):
         assert step.asked in said
         for each, relation in zip(step.exposures, RELATIONS, strict=True):
             assert each.epsilon == Exposure.of("", answer.list_loss.under(relation), "").epsilon
@@ -157,7 +164,7 @@ def test_in_turns_a_person_answers_one_wave_and_the_figures_are_those_of_one(tem
     assert re.search("one of 4 waves", said)
     assert "once in each wave" not in said
     assert "answers each wave once" not in said
-    lists = [each for each in exposures(wave) if each.relation in RELATIONS.values()]
+    lists = [each for each in exposures_of(wave) if each.relation in RELATIONS.values()]
     assert [each.epsilon for each in lists] == ["2", "2", "4"]
 
 
@@ -192,7 +199,7 @@ def test_a_series_stands_among_the_deployments_with_both_relations() -> None:
 
 
 def test_questions_are_shown_as_people_see_them() -> None:
-    first, *others = questions(replace(CAMPAIGN, schema=SCHEMA))
+    first, *others = questions(replace(CAMPAIGN, asked=replace(CAMPAIGN.asked, schema=SCHEMA)))
     assert (first.kind, first.text, first.answers) == ("label", "health", ("well", "ill"))
     assert [each.answers for each in others][:2] == [("0 to below 30", "30 to below 50", "50 to 120"), ("no", "yes")]
     assert all(each.answers == ("no", "yes") for each in questions(MANY))
@@ -201,13 +208,13 @@ def test_questions_are_shown_as_people_see_them() -> None:
 def test_the_campaigns_own_texts_are_used_in_the_language_that_is_asked_for() -> None:
     words = {"purpose": "Wissen, wem zu helfen ist", "questions": {"health": {"text": "Geht es Ihnen gut?"}}}
     answers = {"questions": {"health": {"answers": {"well": "fine"}}}}
-    campaign = replace(CAMPAIGN, schema=replace(SCHEMA, texts={"de": words, "en": answers}))
+    campaign = CAMPAIGN.revise(texts={"de": words, "en": answers})
     german, english = (render_summary(campaign, language=tag) for tag in ("de", "en"))
     assert "Wissen, wem zu helfen ist" in german
     assert (
         german.count("Geht es Ihnen gut?") == 4
     )  # the question, how it is randomized, what it reveals, how to leave it out
-    assert CAMPAIGN.purpose in english
+    assert CAMPAIGN.notice.purpose in english
     assert "fine, ill" in english
 
 
@@ -215,14 +222,11 @@ def test_a_series_says_what_all_its_rounds_reveal_together() -> None:
     series = Campaign.new(
         schema=FeatureSchema(classes=("well", "ill")),
         graph=Collection.ring(5).graph,
-        purpose="How are you?",
-        contact="tests@example.org",
-        closes=CAMPAIGN.closes,
-        epsilon_y=1.0,
+        notice=Notice(purpose="How are you?", contact="tests@example.org", closes=CAMPAIGN.notice.closes),
+        budget=CampaignBudget(epsilon_y=1.0, rounds=WaveBudget(waves=6)),
         label="health",
-        waves=6,
     )
-    whole, unchanged = exposures(series)
+    whole, unchanged = exposures_of(series)
     assert whole.part == "All 6 reports together"
     assert whole.relation == "user level (any two histories)"
     assert float(whole.epsilon) >= series.guarantee.total_user_level >= float(unchanged.epsilon) - 1.1e-4
@@ -232,7 +236,7 @@ def test_a_series_says_what_all_its_rounds_reveal_together() -> None:
 
 
 def test_a_retention_date_is_stated_with_its_time_and_zone() -> None:
-    page = render_summary(replace(CAMPAIGN, retention=CAMPAIGN.closes))
+    page = render_summary(replace(CAMPAIGN, notice=replace(CAMPAIGN.notice, retention=CAMPAIGN.notice.closes)))
     assert "All reports are deleted after 2999-01-01 00:00:00 UTC" in page
 
 
@@ -250,13 +254,13 @@ def test_every_document_names_purpose_contact_questions_and_the_campaign(
     template: Template, campaign: Campaign
 ) -> None:
     text = render_summary(campaign, template=template)
-    for part in (campaign.purpose, campaign.contact, campaign.id, exposures(campaign)[0].guess):
+    for part in (campaign.notice.purpose, campaign.notice.contact, campaign.id, exposures_of(campaign)[0].guess):
         assert part in text
     assert all(question.text in text for question in questions(campaign))
 
 
 def test_texts_of_a_campaign_are_shown_and_never_obeyed() -> None:
-    hostile = replace(CAMPAIGN, purpose="<script>alert(1)</script> [link](http://x) **bold** | cell")
+    hostile = CAMPAIGN.revise(purpose="<script>alert(1)</script> [link](http://x) **bold** | cell")
     page = render_summary(hostile)
     assert "<script" not in page
     assert "&lt;script&gt;" in page

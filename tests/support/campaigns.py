@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 
 from tests.support.label_cases import LABELS
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.graph import Graph
+from veilgraph.privacy.budget import WaveBudget
 from veilgraph.privacy.mechanisms import GRR, JointGRR, OSRandom, SubsetSelection
 from veilgraph.privacy.mechanisms.random_source import WORDS
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -37,19 +40,27 @@ MIXED = FeatureSchema(
 
 
 def campaign(schema: FeatureSchema, **budget: Any) -> Campaign:
-    settings: dict[str, Any] = {
-        "purpose": "To learn",
-        "contact": "privacy@example.org",
-        "closes": CLOSES,
-        "nonce": NONCE,
-    }
-    return Campaign.new(schema=schema, graph=GRAPH, **(settings | budget))
+    return Campaign.new(schema=schema, **{"graph": GRAPH} | grouped(**{"nonce": NONCE} | budget))
+
+
+def grouped(**settings: Any) -> dict[str, Any]:
+    """Return arguments of `Campaign.new`: what is said in a notice and what a budget has, in objects of their own."""
+    told: dict[str, Any] = {"purpose": "To learn", "contact": "privacy@example.org", "closes": CLOSES}
+    told |= {name: settings.pop(name) for name in ("purpose", "contact", "closes", "retention") if name in settings}
+    rounds = {each.name: settings.pop(each.name) for each in fields(WaveBudget) if each.name in settings}
+    budget = {name: settings.pop(name) for name in ("epsilon_x", "sampled", "epsilon_y") if name in settings}
+    return {"notice": Notice(**told), "budget": CampaignBudget(**budget, rounds=WaveBudget(**rounds)), **settings}
+
+
+def with_mechanisms(made: Campaign, **mechanisms: Any) -> Campaign:
+    """Return a campaign that asks by other mechanisms."""
+    return replace(made, asked=replace(made.asked, **mechanisms))
 
 
 def with_grr(schema: FeatureSchema, *, epsilon_y: float | None = None, **budget: Any) -> Campaign:
     """Return a campaign whose label is by GRR, also where a set would tell more."""
     made = campaign(schema, epsilon_y=epsilon_y, **budget)
-    return replace(made, label_mechanism=None if epsilon_y is None else GRR(schema.num_classes, epsilon_y))
+    return with_mechanisms(made, label_mechanism=None if epsilon_y is None else GRR(schema.num_classes, epsilon_y))
 
 
 _WITH_GRR: dict[str, Campaign] = {
@@ -102,13 +113,14 @@ def classes(count: int) -> FeatureSchema:
 def sets(schema: FeatureSchema, epsilon: float, size: int | None = None, **budget: Any) -> Campaign:
     """Return a campaign that asks for the label by subset selection."""
     mechanism = SubsetSelection(schema.num_classes, epsilon, size)
-    return replace(campaign(schema, epsilon_y=1.0, **budget), label_mechanism=mechanism)
+    made = campaign(schema, epsilon_y=1.0, **budget)
+    return with_mechanisms(made, label_mechanism=mechanism)
 
 
 def joint(schema: FeatureSchema, sampled: int, epsilon: float, epsilon_y: float | None = None) -> Campaign:
     """Return a campaign that asks for features by joint GRR."""
     made = campaign(schema, epsilon_x=1.0, sampled=1, epsilon_y=epsilon_y)
-    return replace(made, feature_mechanism=JointGRR(schema.domain_sizes, sampled, epsilon))
+    return with_mechanisms(made, feature_mechanism=JointGRR(schema.domain_sizes, sampled, epsilon))
 
 
 TEXTS = {
@@ -154,7 +166,9 @@ _WITH_NOTICES: dict[str, Campaign] = {
 }
 
 _WITH_EVERY_LABEL_MECHANISM: dict[str, Campaign] = {
-    f"a label by {name}": replace(campaign(classes(mechanism.domain_size), epsilon_y=1.0), label_mechanism=mechanism)
+    f"a label by {name}": with_mechanisms(
+        campaign(classes(mechanism.domain_size), epsilon_y=1.0), label_mechanism=mechanism
+    )
     for name, mechanism in {each.wire_name: each for each in LABELS if each.domain_size > 2}.items()
 }
 
@@ -176,13 +190,13 @@ def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
             if rng.random() < 0.2:
                 record[column.name] = None  # left out
         leave_out = campaign.feature_mechanism is not None and rng.random() < 0.1
-        record[campaign.label] = None if leave_out else rng.choice(campaign.schema.classes)
+        record[campaign.label_name] = None if leave_out else rng.choice(campaign.schema.classes)
         yield record
 
 
 def edge_words(campaign: Campaign) -> list[int]:
     """Return the words at which decisions change: the ends of every table's shares and of every rejected range."""
-    features, label = campaign.bound["features"], campaign.bound["label"]
+    features, label = campaign.asked.bound["features"], campaign.asked.bound["label"]
     tables: list[dict[str, int]] = (features["tables"] if features else []) + ([label["table"]] if label else [])
     bounds = {table["domain_size"] for table in tables} | set(range(1, campaign.schema.num_features + 1))
     bounds |= {bound for table in tables if "size" in table for bound in range(1, table["domain_size"])}

@@ -14,6 +14,8 @@ from tests.support.campaigns import NONCE
 from tests.support.collection import CLOSES
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import reports_of
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import PrivateGraph, csbm
@@ -46,18 +48,19 @@ class Collected:
         self.campaign = Campaign.new(
             schema=self.private.schema,
             graph=graph,
-            purpose="p",
-            contact="c",
-            closes=CLOSES,
-            epsilon_x=2.0 if features else None,
-            sampled=8 if features else None,
-            epsilon_y=2.0 if features else 1.0,
+            notice=Notice(purpose="p", contact="c", closes=CLOSES),
+            budget=CampaignBudget(
+                epsilon_x=2.0 if features else None, sampled=8 if features else None, epsilon_y=2.0 if features else 1.0
+            ),
             nonce=NONCE,
         )
         split = Split.random(NODES, seed=0)
         if joint:
             sizes = self.private.schema.domain_sizes
-            self.campaign = replace(self.campaign, feature_mechanism=JointGRR(sizes, sampled=3, epsilon=1.0))
+            self.campaign = replace(
+                self.campaign,
+                asked=replace(self.campaign.asked, feature_mechanism=JointGRR(sizes, sampled=3, epsilon=1.0)),
+            )
         if features:
             mechanism = self.campaign.feature_mechanism
             assert mechanism is not None

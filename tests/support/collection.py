@@ -13,6 +13,8 @@ import numpy as np
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.campaign.report import Report, sent_length
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.client import DrawnReport
@@ -55,12 +57,9 @@ class Collection:
         campaign = Campaign.new(
             schema=schema,
             graph=graph,
-            purpose="Tests",
-            contact="tests@example.org",
-            closes=closes,
-            epsilon_y=1.0,
+            notice=Notice(purpose="Tests", contact="tests@example.org", closes=closes),
+            budget=CampaignBudget(epsilon_y=1.0, **features),
             label="health",
-            **features,
         )
         return cls(campaign=campaign, graph=graph)
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.support.neighbour_lists import text_of
-from veilgraph.campaign.people_file import PeopleFile, people_file
+from veilgraph.campaign.neighbours.people_file import PeopleFile, people_file
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, OSRandom, RandomizedNeighbourList
 from veilgraph.privacy.mechanisms.random_source import WORDS

@@ -10,14 +10,16 @@ import numpy as np
 
 from tests.support.neighbour_series import CLASSES, CLOSES, first_document
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import Answer, read_table_file
-from veilgraph.campaign.people_file import PeopleFile
+from veilgraph.campaign.neighbours.next_wave import NextWave
+from veilgraph.campaign.neighbours.people_file import PeopleFile
+from veilgraph.campaign.neighbours.series import read_table_file
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy.publish_wave import publish_wave
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable
-from veilgraph.privacy.mechanisms import GRR, RandomizedNeighbourList
+from veilgraph.privacy.mechanisms import GRR, NeighbourMechanism, RandomizedNeighbourList
 
 SIZE = 240
 NAMES = PeopleFile.of(f"p{i:03}" for i in range(SIZE)).names  # in the order of rows
@@ -58,7 +60,7 @@ def true_lists(seed: int = 0) -> tuple[np.ndarray, tuple[tuple[int, ...], ...]]:
 
 
 def _said(
-    answer: Answer, lists: tuple[tuple[int, ...], ...], published: bytes | None, rng: np.random.Generator
+    answer: NeighbourMechanism, lists: tuple[tuple[int, ...], ...], published: bytes | None, rng: np.random.Generator
 ) -> Sequence[tuple[int, ...] | str]:
     """Return the answers of all people, as reports have them."""
     if isinstance(answer, RandomizedNeighbourList):
@@ -75,7 +77,9 @@ def _as_json(answer: tuple[int, ...] | str) -> list[int] | str:
     return answer if isinstance(answer, str) else list(answer)
 
 
-def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON_Y, turns: int | None = None) -> Series:
+def collected(
+    folder: Path, answers: list[NeighbourMechanism], *, epsilon_y: float = EPSILON_Y, turns: int | None = None
+) -> Series:
     """Collect a series in a store: labels, then each wave, with its table published by the command's function."""
     labels, lists = true_lists()
     rng = np.random.default_rng(1)
@@ -94,17 +98,15 @@ def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON
     for number, answer in enumerate(answers, start=1):
         path = folder / f"document-{number}.json"
         said_first = turns if number == 1 else None
-        wave, _ = publish_wave(
-            url, documents[-1], PEOPLE, answer, tables=tables, out=path, closes=CLOSES, turns=said_first
-        )
+        following = NextWave(answer=answer, closes=CLOSES, turns=said_first)
+        wave, _ = publish_wave(url, documents[-1], PEOPLE, following, tables=tables, out=path)
         store.documents.register(wave, now=0.0)
-        asked = wave.neighbours
-        assert asked is not None
+        asked = series_of(wave.asked)
         said = _said(answer, lists, read_table_file(tables, asked, people=SIZE), rng)
         reports = [
             Report.parse({"campaign": wave.id, "node": NAMES[i], "answer": _as_json(said[i])}, wave)
             for i in range(SIZE)
-            if asked.is_turn_of(NAMES[i])
+            if wave.asked.documents.is_asked(NAMES[i])
         ]
         store.reports.put(reports, now=0.0)
         documents.append(wave)

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from tests.support.campaigns import NONCE
+from tests.support.campaigns import NONCE, grouped
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import Answer
-from veilgraph.campaign.people_file import people_file
+from veilgraph.campaign.neighbours.next_wave import NextWave, begin_series
+from veilgraph.campaign.neighbours.people_file import people_file
+from veilgraph.campaign.neighbours.series import NeighbourSeries
+from veilgraph.campaign.neighbours.wave import NeighbourWave
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
-from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList
+from veilgraph.privacy.mechanisms import (
+    NeighbourhoodClass,
+    NeighbourhoodHistogram,
+    NeighbourMechanism,
+    RandomizedNeighbourList,
+)
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import canonical_json, content_id
 
@@ -29,25 +37,32 @@ CLASS = NeighbourhoodClass(3, 2.0)
 HISTOGRAM = NeighbourhoodHistogram(3, 1.0, finest_scale(3))
 CAPPED = NeighbourhoodHistogram(3, 0.1, finest_scale(3), cap=2)
 LIST = RandomizedNeighbourList(len(NAMES), 3.0)
-ANSWERS: dict[str, Answer] = {"class": CLASS, "histogram": HISTOGRAM, "capped histogram": CAPPED}
+ANSWERS: dict[str, NeighbourMechanism] = {"class": CLASS, "histogram": HISTOGRAM, "capped histogram": CAPPED}
 
 
 def first_document(people: Graph = PEOPLE, *, epsilon_y: float = 2.0, **settings: Any) -> Campaign:
     """Return the campaign that begins a series: it asks for the label."""
-    given: dict[str, Any] = {"purpose": "To learn", "contact": "privacy@example.org", "closes": CLOSES}
-    given |= {"nonce": NONCE} | settings
     schema = FeatureSchema(columns=(), classes=CLASSES)
-    return Campaign.new(schema=schema, graph=people, epsilon_y=epsilon_y, private_neighbours="waves", **given)
+    given = {"nonce": NONCE} | grouped(epsilon_y=epsilon_y, **settings)
+    return begin_series(schema=schema, people=people, **given)
+
+
+def of_series(wave: Campaign, series: NeighbourSeries) -> Campaign:
+    """Return a wave that says something else about its series."""
+    assert isinstance(wave.asked, NeighbourWave)
+    return replace(wave, asked=replace(wave.asked, series=series))
 
 
 def waves_of(
-    *answers: Answer, first: Campaign | None = None, table: BeliefTable = TABLE, turns: int | None = None
+    *answers: NeighbourMechanism, first: Campaign | None = None, table: BeliefTable = TABLE, turns: int | None = None
 ) -> list[Campaign]:
     """Return the documents of a series: the first, and one for each answer."""
     documents = [first or first_document()]
     for answer in answers:
         sha256 = None if isinstance(answer, RandomizedNeighbourList) else table.sha256
-        following = documents[-1].next_wave(answer, graph=PEOPLE, table=sha256, closes=CLOSES, turns=turns)
+        following = NextWave(answer=answer, closes=CLOSES, turns=turns).after(
+            documents[-1], people=PEOPLE, table=sha256
+        )
         documents.append(following)
     return documents
 

@@ -10,9 +10,12 @@ import pandas as pd
 from tests.support.campaigns import NONCE
 from tests.support.collection import CLOSES
 from veilgraph.campaign import Campaign, Report
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import csbm
 from veilgraph.graph import Graph
+from veilgraph.privacy.budget import WaveBudget
 from veilgraph.privacy.mechanisms import NOT_ASKED, LongitudinalFeatures, WaveEvidence
 from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
 from veilgraph.privacy.schema import FeatureSchema
@@ -33,15 +36,14 @@ class WaveSeries:
         self.campaign = Campaign.new(
             schema=made.schema if features else FeatureSchema(classes=made.schema.classes),
             graph=self.graph,
-            purpose="p",
-            contact="c",
-            closes=CLOSES,
+            notice=Notice(purpose="p", contact="c", closes=CLOSES),
+            budget=CampaignBudget(
+                epsilon_x=2.0 if features else None,
+                sampled=5 if features else None,
+                epsilon_y=3.0,
+                rounds=WaveBudget(waves=WAVES, wave_epsilon=1.0),
+            ),
             nonce=NONCE,
-            epsilon_y=3.0,
-            waves=WAVES,
-            wave_epsilon=1.0,
-            epsilon_x=2.0 if features else None,
-            sampled=5 if features else None,
         )
         series, asked = self.campaign.label_mechanism, self.campaign.feature_mechanism
         assert isinstance(series, WaveEvidence)

@@ -149,7 +149,7 @@ def perturbed_graph_of_codes(campaign: Campaign, graph: Graph, codes: ReportCode
 
 def check_graph(campaign: Campaign, graph: Graph) -> Graph:
     """Return `graph` if the campaign was made for it."""
-    if graph.fingerprint != campaign.graph:
+    if graph.fingerprint != campaign.graph_sha256:
         raise GraphError(
             f"the graph ({graph.num_nodes} nodes) is not the campaign's ({campaign.nodes} nodes): "
             "give the tables that 'campaign new' was given"
@@ -165,7 +165,7 @@ def reports_of(perturbed: PerturbedGraph, campaign: Campaign) -> Iterator[Report
     for node, name in enumerate(perturbed.graph.names):
         if perturbed.has_features[node] or node in label_of:
             report = Report(campaign=campaign.id, node=name, features=None, label=None)
-            if campaign.waves is None:
+            if campaign.asked.stored_number is not None:
                 features = _reported(perturbed.features[node]) if perturbed.has_features[node] else None
                 yield replace(report, features=features, label=label_of.get(node))
             else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,144 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from veilgraph.errors import CampaignError
 from veilgraph.privacy.plain_text import look_alikes
 from veilgraph.privacy.schema import FeatureSchema
-from veilgraph.privacy.strict_json import expect_text, parse_json
+from veilgraph.privacy.strict_json import (
+    TIME_FORMAT,
+    content_id,
+    expect_object,
+    expect_text,
+    expect_time,
+    expect_whole,
+    parse_json,
+)
 
-NOTICE_KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "wave", "texts", "language"}
+_KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "wave", "texts", "language"}
 _TEXTS = ("purpose", "contact", "note")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LAST_SECOND = time(23, 59, 59)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """What people are told about a campaign, and what may change without a new draw.
+
+    Args:
+        purpose: purpose of the collection, in words for participants.
+        contact: person or office that participants can ask.
+        closes: time until which reports are accepted, to the second.
+        retention: time after which the organiser deletes the reports; None if there is none.
+        note: origin of the schema.
+        texts: texts by language; people whose language is not among them see the first.
+        open_round: number of the round that is open; None without rounds.
+        version: version of the notice; every change raises it by one.
+    """
+
+    purpose: str
+    contact: str
+    closes: datetime
+    retention: datetime | None = None
+    note: str = ""
+    texts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    open_round: int | None = None
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("purpose", "contact"):
+            expect_text(getattr(self, name), name)
+        object.__setattr__(self, "closes", _checked_time(self.closes, "closes"))
+        expect_whole(self.version, "notice.version", 1, 2**53 - 1)
+        if self.retention is not None:
+            object.__setattr__(self, "retention", _checked_time(self.retention, "retention"))
+            if self.retention < self.closes:
+                raise CampaignError(
+                    f"retention ends at {time_in_words(self.retention)}, before the campaign closes at "
+                    f"{time_in_words(self.closes)}: close it earlier, or keep reports until then"
+                )
+
+    @classmethod
+    def parse(cls, stated: object) -> Notice:
+        """Read JSON values."""
+        parts = expect_object(stated, _KEYS, "notice")
+        return cls(
+            purpose=parts["purpose"],
+            contact=parts["contact"],
+            closes=expect_time(parts["closes"], "closes"),
+            retention=None if parts["retention"] is None else expect_time(parts["retention"], "retention"),
+            note=expect_text(parts["note"], "note", min_length=0),
+            texts=in_order(parts["texts"], parts["language"]),
+            open_round=parts["wave"],
+            version=parts["version"],
+        )
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The notice as JSON values."""
+        return {
+            "version": self.version,
+            "purpose": self.purpose,
+            "contact": self.contact,
+            "closes": self.closes.strftime(TIME_FORMAT),
+            "retention": None if self.retention is None else self.retention.strftime(TIME_FORMAT),
+            "note": self.note,
+            "wave": self.open_round,
+            "texts": dict(self.texts),
+            "language": next(iter(self.texts), None),
+        }
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the canonical form."""
+        return content_id(self.document)
+
+    def revise(
+        self,
+        *,
+        purpose: str | None = None,
+        contact: str | None = None,
+        closes: datetime | None = None,
+        retention: datetime | None = None,
+        note: str | None = None,
+        texts: Mapping[str, Any] | None = None,
+        open_round: int | None = None,
+    ) -> Notice:
+        """Return the next version; what is not given stays.
+
+        Args:
+            purpose: purpose of the collection.
+            contact: contact for participants.
+            closes: time until which reports are accepted.
+            retention: time after which the organiser deletes the reports. It may only move to an earlier time: people
+                took part because reports are deleted after it.
+            note: origin of the schema.
+            texts: texts by language; those of other languages stay.
+            open_round: number of the round that is open.
+        """
+        if open_round is not None and self.open_round is not None and open_round < self.open_round:
+            raise CampaignError(
+                f"wave is {open_round}, but wave {self.open_round} is open: devices answer no earlier one"
+            )
+        revised = replace(
+            self,
+            purpose=self.purpose if purpose is None else purpose,
+            contact=self.contact if contact is None else contact,
+            closes=self.closes if closes is None else closes,
+            retention=self.agreed_retention(retention),
+            note=self.note if note is None else note,
+            texts={**self.texts, **(texts or {})},
+            open_round=self.open_round if open_round is None else open_round,
+        )
+        if revised == self:
+            raise CampaignError("nothing changes: the notice stays at its version")
+        return replace(revised, version=self.version + 1)
+
+    def agreed_retention(self, retention: datetime | None) -> datetime | None:
+        """Return a new retention date, or this one; refuse one that is later than participants agreed to."""
+        if self.retention is not None and retention is not None and retention > self.retention:
+            raise CampaignError(
+                f"retention is {time_in_words(retention)}, later than {time_in_words(self.retention)}, "
+                "which participants agreed to: give an earlier time"
+            )
+        return retention or self.retention
 
 
 def check_texts(texts: object, schema: FeatureSchema, label: str) -> None:
@@ -198,6 +330,12 @@ def shown_answers(
     written = texts.get(language, {}).get("questions", {}).get(name, {}).get("answers", {})
     default = ("no", "yes") if tuple(values) == ("0", "1") else values
     return tuple(written.get(value, shown) for value, shown in zip(values, default, strict=True))
+
+
+def _checked_time(moment: datetime, name: str) -> datetime:
+    if moment.tzinfo is None or moment.microsecond or moment.year < 1000:
+        raise CampaignError(f"{name} is {moment}: give a date with its time zone, to the second")
+    return moment.astimezone(UTC)
 
 
 def time_in_words(moment: datetime) -> str:

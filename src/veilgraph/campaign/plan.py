@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from veilgraph.campaign.document import FORMAT, Campaign, new_nonce
+from veilgraph.campaign.document import Campaign
+from veilgraph.campaign.notice import Notice
+from veilgraph.campaign.once import FORMAT, Once, new_nonce
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
 from veilgraph.privacy.mechanisms import GRRFS, JointGRR
@@ -50,7 +52,10 @@ class CampaignPlan:
         object.__setattr__(
             self,
             "draft",
-            replace(self.draft, format=FORMAT, nonce=_NO_NONCE, **_LATER | {"closes": _NEVER, "stated": None}),
+            Campaign(
+                asked=replace(_once(self.draft), nonce=_NO_NONCE, stated=None),
+                notice=replace(self.draft.notice, **_LATER | {"closes": _NEVER}),
+            ),
         )
 
     @classmethod
@@ -66,14 +71,16 @@ class CampaignPlan:
         """Make a plan; without a mechanism, features or label are not collected."""
         return cls(
             Campaign(
-                schema=schema,
-                feature_mechanism=feature_mechanism,
-                label_mechanism=label_mechanism,
-                label=label,
-                nodes=graph.num_nodes,
-                graph=graph.fingerprint,
-                nonce=_NO_NONCE,
-                **_LATER | {"closes": _NEVER},
+                asked=Once(
+                    schema=replace(schema, note="", texts={}),
+                    feature_mechanism=feature_mechanism,
+                    label_mechanism=label_mechanism,
+                    label_name=label,
+                    nodes=graph.num_nodes,
+                    graph_sha256=graph.fingerprint,
+                    nonce=_NO_NONCE,
+                ),
+                notice=Notice(**_LATER | {"closes": _NEVER}, note=schema.note, texts=schema.texts),
             )
         )
 
@@ -93,28 +100,19 @@ class CampaignPlan:
 
     def to_json(self) -> str:
         """Return the canonical document."""
-        bound = {key: value for key, value in self.draft.bound.items() if key != "nonce"}
-        content = {**bound, **{key: self.draft.notice[key] for key in _PLANNED}}
+        bound = {key: value for key, value in self.draft.asked.bound.items() if key != "nonce"}
+        content = {**bound, **{key: self.draft.notice.document[key] for key in _PLANNED}}
         return canonical_json({"plan": content, "id": content_id({"plan": content})})
 
-    def campaign(
-        self,
-        *,
-        purpose: str,
-        contact: str,
-        closes: datetime,
-        retention: datetime | None = None,
-        nonce: str | None = None,
-    ) -> Campaign:
-        """Return a campaign that follows the plan; without `nonce`, the operating system draws one."""
-        return replace(
-            self.draft,
-            purpose=purpose,
-            contact=contact,
-            closes=closes,
-            retention=retention,
-            nonce=nonce or new_nonce(),
-        )
+    def campaign(self, notice: Notice, *, nonce: str | None = None) -> Campaign:
+        """Return a campaign that follows the plan, whose note and texts it has.
+
+        Args:
+            notice: purpose, contact and dates.
+            nonce: 32 hexadecimal digits; None: the operating system draws them.
+        """
+        told = replace(notice, note=self.draft.notice.note, texts=self.draft.notice.texts)
+        return Campaign(asked=replace(_once(self.draft), nonce=nonce or new_nonce()), notice=told)
 
     def check(
         self, *, schema: FeatureSchema | None = None, graph: Graph | None = None, label: str | None = None
@@ -122,13 +120,22 @@ class CampaignPlan:
         """Raise CampaignError if the plan was made for another schema, graph or label than those that are given."""
         if schema is not None and replace(schema, texts=self.draft.schema.texts) != self.draft.schema:
             raise CampaignError("the plan was made for another schema: plan again, or leave --schema out")
-        if graph is not None and graph.fingerprint != self.draft.graph:
+        if graph is not None and graph.fingerprint != self.draft.graph_sha256:
+            planned = f"{self.draft.nodes} nodes, SHA-256 {self.draft.graph_sha256[:8]}"
             raise CampaignError(
-                f"the plan was made for another graph of {self.draft.nodes} nodes, SHA-256 {self.draft.graph[:8]}: "
-                "plan again, or give the graph and the nodes of the plan"
+                f"the plan was made for another graph of {planned}: plan again, or give the graph and the nodes of the "
+                "plan"
             )
-        if label is not None and label != self.draft.label:
-            raise CampaignError(f"the plan's label is '{self.draft.label}', not '{label}': plan again, or leave it out")
+        if label is not None and label != self.draft.label_name:
+            raise CampaignError(
+                f"the plan's label is '{self.draft.label_name}', not '{label}': plan again, or leave it out"
+            )
+
+
+def _once(draft: Campaign) -> Once:
+    if not isinstance(draft.asked, Once):
+        raise CampaignError("a plan asks each person once: leave waves about neighbours out")
+    return draft.asked
 
 
 def _draft(planned: dict[str, Any]) -> dict[str, Any]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from veilgraph.campaign.document import Campaign
-from veilgraph.campaign.neighbour_series import NeighbourSeries, turn_of
 from veilgraph.errors import ReportError
 from veilgraph.privacy.strict_json import canonical_json, parse_json
 
 MAX_NODE_LENGTH = 256
 _ID_STEP = 256
 
-_KEYS = {"campaign", "node", "features", "label"}
-_ANSWER_KEYS = {"campaign", "node", "answer"}
+_KEYS = frozenset({"campaign", "node"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +39,8 @@ class Report:
 
     campaign: str
     node: str
-    features: tuple[int | None, ...] | None
-    label: int | tuple[int, ...] | None
+    features: tuple[int | None, ...] | None = None
+    label: int | tuple[int, ...] | None = None
     wave: int | None = None
     answer: tuple[int, ...] | str | None = None
     series: str | None = None
@@ -53,33 +50,14 @@ class Report:
         """Validate JSON values against the campaign; refuse everything that is not exactly a report of it."""
         if not isinstance(document, dict):
             raise ReportError("a report must be a JSON object")
-        series = campaign.waves
-        keys = _ANSWER_KEYS if campaign.neighbours else _KEYS if series is None else {*_KEYS, "wave"}
+        keys = _KEYS | campaign.asked.report_keys
         if wrong := keys ^ set(document):
             key = min(map(str, wrong))
             raise ReportError(f"the report {'lacks the key' if key in keys else 'has an unknown key'} {key[:40]!a}")
         if document["campaign"] != campaign.id:
             raise ReportError(f"the report answers another campaign; this one is {campaign.id}")
-        if campaign.neighbours is not None:
-            return cls(
-                campaign=campaign.id,
-                node=_check_turn(check_node(document["node"]), campaign.neighbours),
-                features=None,
-                label=None,
-                wave=campaign.neighbours.wave,
-                answer=campaign.neighbours.answer.check_report(document["answer"], "answer"),
-                series=campaign.neighbours.first,
-            )
-        features, label = document["features"], document["label"]
-        if features is None and label is None:
-            raise ReportError("the report is empty: it needs features, a label or both")
-        return cls(
-            campaign=campaign.id,
-            node=check_node(document["node"]),
-            features=_checked(features, campaign.feature_mechanism, "features", campaign.schema.feature_names),
-            label=_checked(label, campaign.label_mechanism, "label", "label"),
-            wave=None if series is None else _wave(document["wave"], series.waves),
-        )
+        node = check_node(document["node"])
+        return cls(campaign=campaign.id, node=node, **campaign.asked.read_report(document, node))
 
     @classmethod
     def from_json(cls, text: str | bytes, campaign: Campaign) -> Report:
@@ -114,35 +92,22 @@ def sent_length(campaign: Campaign, node: str) -> int:
     nothing of what is answered, nor whether an answer is left out, nor of an id of up to 256 bytes.
 
     >>> from datetime import UTC, datetime
+    >>> from veilgraph.campaign.budget import CampaignBudget
+    >>> from veilgraph.campaign.notice import Notice
     >>> from veilgraph.graph import Graph
     >>> from veilgraph.privacy.schema import FeatureSchema
     >>> campaign = Campaign.new(
-    ...     schema=FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_x=0.5, sampled=2, epsilon_y=1.0,
-    ...     graph=Graph.from_edges([[0], [1]], num_nodes=2), purpose="Learn who needs a vaccine",
-    ...     contact="privacy@example.org", closes=datetime(2027, 1, 31, tzinfo=UTC), nonce="0" * 32)
+    ...     schema=FeatureSchema.binary(8, classes=["no", "yes"]), graph=Graph.from_edges([[0], [1]], num_nodes=2),
+    ...     budget=CampaignBudget(epsilon_x=0.5, sampled=2, epsilon_y=1.0), nonce="0" * 32,
+    ...     notice=Notice(purpose="Learn who needs a vaccine", contact="privacy@example.org",
+    ...                   closes=datetime(2027, 1, 31, tzinfo=UTC)))
     >>> shortest = Report(campaign=campaign.id, node="u1", features=None, label=1).to_json()
     >>> len(shortest), sent_length(campaign, "u1"), sent_length(campaign, "ann@example.org")
     (117, 387, 387)
     """
     steps = -(-len(canonical_json(node)[1:-1]) // _ID_STEP)
-    return len(canonical_json(_longest(campaign))) + steps * _ID_STEP
-
-
-def _longest(campaign: Campaign) -> dict[str, Any]:
-    """Return what no report of a campaign is longer than, about a node without a name."""
-    document: dict[str, Any] = {"campaign": campaign.id, "node": ""}
-    if campaign.neighbours is not None:
-        return document | {"answer": campaign.neighbours.answer.longest_report}
-    features, label, series = campaign.feature_mechanism, campaign.label_mechanism, campaign.waves
-    return document | {
-        "features": None if features is None else features.longest_report,
-        "label": None if label is None else _longer(label.longest_report, None),
-        **({} if series is None else {"wave": series.waves}),
-    }
-
-
-def _longer(one: object, other: object) -> Any:
-    return max(one, other, key=lambda value: len(canonical_json(value)))
+    longest = {"campaign": campaign.id, "node": "", **campaign.asked.longest_report}
+    return len(canonical_json(longest)) + steps * _ID_STEP
 
 
 def parse_report(text: str | bytes) -> object:
@@ -170,26 +135,3 @@ def check_node(node: object) -> str:
             f"node must be text of 1 to {MAX_NODE_LENGTH} characters without control characters, not . or .."
         )
     return node
-
-
-def _check_turn(node: str, series: NeighbourSeries) -> str:
-    if series.turns is not None and not series.is_turn_of(node):
-        raise ReportError(
-            f"node: this person answers wave {turn_of(node, series.turns)}, and wave {series.wave} is open"
-        )
-    return node
-
-
-def _checked(value: object, mechanism: Any, part: str, named: str | Sequence[str]) -> Any:
-    """Return a part of a report, checked by its mechanism; None if it was left out."""
-    if value is None:
-        return None
-    if mechanism is None:
-        raise ReportError(f"{part}: the campaign collects none; send null")
-    return mechanism.check_report(value, named)
-
-
-def _wave(value: object, waves: int) -> int:
-    if type(value) is not int or not 1 <= value <= waves:
-        raise ReportError(f"wave: it must be a whole number from 1 to {waves}")
-    return value

@@ -15,7 +15,7 @@ from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.budget import WaveBudget, check_features_budget
-from veilgraph.privacy.mechanisms import NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms import NeighbourMechanism
 from veilgraph.privacy.mechanisms.registry import (
     MECHANISMS,
     answer_mechanism,
@@ -68,7 +68,7 @@ class ListOptions:
     ] = None
     cap: CapOption = None
 
-    def mechanisms(self, num_classes: int) -> tuple[NeighbourhoodMechanism, ...]:
+    def mechanisms(self, num_classes: int) -> tuple[NeighbourMechanism, ...]:
         """Return the mechanism of each wave of answers about neighbour lists; none if no kind is given."""
         kind, epsilons = self.neighbours, self.edge_epsilon or []
         if kind is None:

@@ -180,12 +180,12 @@ def purge(
 ) -> None:
     """Delete all reports of a campaign after its retention date; it accepts none again."""
     asked = Campaign.from_json(campaign.read_bytes())
-    is_due = asked.retention is not None and datetime.now(UTC) >= asked.retention
+    is_due = asked.notice.retention is not None and datetime.now(UTC) >= asked.notice.retention
     if not is_due and not at_once:
-        if asked.retention is None:
+        if asked.notice.retention is None:
             raise RunError("the campaign announces no retention date: give --now to delete its reports at once")
         raise RunError(
-            f"the campaign keeps its reports until {asked.retention:%Y-%m-%d %H:%M:%S} UTC: wait until then, "
+            f"the campaign keeps its reports until {asked.notice.retention:%Y-%m-%d %H:%M:%S} UTC: wait until then, "
             "or give --now to delete them at once"
         )
     opened = _open(store)
@@ -193,7 +193,7 @@ def purge(
         if not is_due and confirm != asked.id[:_CONFIRMED_DIGITS]:
             stored = counted(opened.reports.count(asked.series), "report")
             raise RunError(
-                f"this would delete {stored} of {asked.purpose!a} for ever: "
+                f"this would delete {stored} of {asked.notice.purpose!a} for ever: "
                 f"if you mean it, repeat the command with --confirm {asked.id[:_CONFIRMED_DIGITS]}"
             )
         deleted = opened.purges.purge(asked, now=time.time(), actor="owner")
@@ -315,7 +315,7 @@ def _checked(logs: Mapping[str, Sequence[Entry]], noted: Sequence[str]) -> dict[
 def _heading(campaign: str, document: str | None) -> str:
     if not campaign:
         return "Several campaigns, before each had a log of its own:"
-    return f"Campaign {campaign}{f', {Campaign.from_json(document).purpose!a}' if document else ''}:"
+    return f"Campaign {campaign}{f', {Campaign.from_json(document).notice.purpose!a}' if document else ''}:"
 
 
 def _line(entry: Entry) -> str:

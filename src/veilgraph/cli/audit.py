@@ -32,7 +32,7 @@ from veilgraph.errors import BudgetError
 from veilgraph.privacy.audit import AuditResult, statistical_audit, statistical_list_audit, statistical_turns_audit
 from veilgraph.privacy.budget import WaveBudget
 from veilgraph.privacy.epsilon import ListLoss, ListRelation, NeighbourRelation, json_epsilon, show_epsilon
-from veilgraph.privacy.mechanisms import Mechanism, NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms import Mechanism, NeighbourMechanism
 from veilgraph.privacy.mechanisms.registry import describe, feature_mechanism, grr_fs, label_mechanism
 from veilgraph.privacy.plain_text import counted
 
@@ -189,13 +189,12 @@ def _figures(
 
 def _campaign_figures(asked: Campaign, draws: _Draws) -> Iterator[_Figure]:
     """Audit the mechanisms of a campaign; of a wave about neighbours, those of its series so far."""
-    series = asked.neighbours
-    label = asked.label_mechanism if series is None else series.label
-    for part in (asked.feature_mechanism, label):
+    answers = asked.asked.answers
+    for part in (asked.feature_mechanism, asked.asked.collected_label):
         if part is not None:
-            yield _record_figure(describe(part), part, draws, beside_lists=series is not None)
-    if series is not None:
-        yield from _list_figures("neighbour lists", series.answers, draws, turns=series.turns)
+            yield _record_figure(describe(part), part, draws, beside_lists=bool(answers))
+    if answers:
+        yield from _list_figures("neighbour lists", answers, draws, turns=asked.asked.documents.turns)
 
 
 def _record_figure(name: str, audited: Mechanism, draws: _Draws, *, beside_lists: bool) -> _Figure:
@@ -222,7 +221,7 @@ def _show_reports_drawn(total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _list_figures(
-    title: str, waves: Sequence[NeighbourhoodMechanism], draws: _Draws, *, turns: int | None = None
+    title: str, waves: Sequence[NeighbourMechanism], draws: _Draws, *, turns: int | None = None
 ) -> Iterator[_Figure]:
     """Audit what one person answers, under each relation that is protected; a claim is about one entry.
 

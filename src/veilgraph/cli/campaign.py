@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +15,9 @@ import typer
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.acceptance import acceptance_in_words, is_answered
-from veilgraph.campaign.notice import missing_texts, read_texts, read_time, time_in_words
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.neighbours.next_wave import begin_series
+from veilgraph.campaign.notice import Notice, missing_texts, read_texts, read_time, time_in_words
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.receipt import Receipt, read_receipt
 from veilgraph.campaign.report import check_node
@@ -29,7 +31,8 @@ from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import Graph
 from veilgraph.graph.shards import read_graph
 from veilgraph.graph.text_tables import write_text_table
-from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon, state_epsilon
+from veilgraph.privacy.budget import WaveBudget
+from veilgraph.privacy.epsilon import json_epsilon, state_epsilon
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -86,6 +89,11 @@ class _SeriesOptions:
         float | None, typer.Option(help="Series: budget of a feature in a wave's report; default: half of --epsilon-x.")
     ] = None
 
+    @property
+    def budget(self) -> WaveBudget:
+        """The budget of the rounds."""
+        return WaveBudget(**asdict(self))
+
 
 @dataclass(frozen=True, kw_only=True)
 class _NeighbourOptions:
@@ -138,15 +146,15 @@ def new(
         raise CampaignError(f"{out} exists: choose another --out")
     follows = about.follows
     schema = None if asked.schema is None else FeatureSchema.load(asked.schema)
-    said: dict[str, Any] = {
-        "purpose": notice.purpose,
-        "contact": notice.contact,
-        "closes": read_time(notice.closes, zone=times.zone),
-        "retention": _retention(times.retention, times.zone),
-    }
+    said = Notice(
+        purpose=notice.purpose,
+        contact=notice.contact,
+        closes=read_time(notice.closes, zone=times.zone),
+        retention=_retention(times.retention, times.zone),
+    )
     graph = None if asked.graph is None else read_graph(asked.graph, nodes=nodes)
     if asked.plan is not None:
-        if series.waves is not None or follows is not None:
+        if series.budget.waves is not None or follows is not None:
             raise CampaignError(
                 "a plan is for a single report: leave out --waves and --private-neighbours, or the plan"
             )
@@ -156,20 +164,19 @@ def new(
     elif schema is None or graph is None:
         raise CampaignError("give --schema and --graph, or --plan with a plan of 'veilgraph plan --out'")
     else:
-        made = Campaign.new(
-            schema=schema,
-            graph=graph,
-            **said,
-            epsilon_x=asked.epsilon_x,
-            sampled=asked.sampled,
-            epsilon_y=asked.epsilon_y,
-            label="label" if asked.label is None else asked.label,
-            waves=series.waves,
-            values=series.values,
-            wave_epsilon=series.wave_epsilon,
-            wave_epsilon_x=series.wave_epsilon_x,
-            private_neighbours=None if follows is None else _series_kind(follows),
+        budget = CampaignBudget(
+            epsilon_x=asked.epsilon_x, sampled=asked.sampled, epsilon_y=asked.epsilon_y, rounds=series.budget
         )
+        about_all: dict[str, Any] = {
+            "schema": schema,
+            "notice": said,
+            "budget": budget,
+            "label": asked.label or "label",
+        }
+        if follows is None:
+            made = Campaign.new(graph=graph, **about_all)
+        else:
+            made = begin_series(people=graph, followed_by=_series_kind(follows), **about_all)
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {notice.closes}, which is in the past: give a later time")
     write_atomically(out, made.to_json() + "\n", public=True)
@@ -181,28 +188,27 @@ def new(
 
 
 def _planned(
-    plan: Path, asked: _AskedOptions, schema: FeatureSchema | None, graph: Graph | None, said: dict[str, Any]
+    plan: Path, asked: _AskedOptions, schema: FeatureSchema | None, graph: Graph | None, said: Notice
 ) -> Campaign:
     """Return the campaign of a plan, which is for the schema, graph and label that are given too."""
     if any(given is not None for given in (asked.epsilon_x, asked.sampled, asked.epsilon_y)):
         raise CampaignError("the plan says how to spend epsilon: leave out --epsilon-x, --sampled and --epsilon-y")
     planned = CampaignPlan.from_json(plan.read_bytes())
     planned.check(schema=schema, graph=graph, label=asked.label)
-    made = planned.campaign(**said)
-    return made if schema is None else replace(made, schema=schema)
+    made = planned.campaign(said)
+    return made if schema is None else replace(made, notice=replace(made.notice, texts=schema.texts))
 
 
 def _made_in_words(
     made: Campaign, counts: Mapping[str, int], nodes: Path | None, out: Path, follows: str | None
 ) -> list[str]:
-    epsilon = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(made.guarantee.total_user_level))
     lines = [
         f"Campaign {made.id}",
         *counts_in_words(counts, nodes),
-        *made.method_in_words,
-        *([f"{epsilon} in total."] if made.waves is None else made.guarantee.in_words(theorem_1=False)),
+        *made.asked.words.methods,
+        *made.asked.words.guarantee_when_made,
         acceptance_in_words(made.guarantee),
-        f"Open until {time_in_words(made.closes)}. Written to {out}.",
+        f"Open until {time_in_words(made.notice.closes)}. Written to {out}.",
     ]
     if follows is not None:
         lines.append(
@@ -228,14 +234,14 @@ def _warn_of_people_as_links(graph: Graph, path: Path | None) -> None:
 
 def _warn_of_missing_texts(made: Campaign) -> None:
     """Say which texts a language lacks, and which language people of all others see."""
-    label = None if made.label_mechanism is None else made.label
+    label = None if made.label_mechanism is None else made.label_name
     for language, missing in missing_texts(made.schema.texts, made.schema, label).items():
         more = f", and {len(missing) - 3} more" if len(missing) > 3 else ""
         echo(
             f"warning: texts.{language} lacks {'; '.join(missing[:3])}{more}: people see these as the schema has them",
             err=True,
         )
-    if first := made.notice["language"]:
+    if first := made.notice.document["language"]:
         echo(
             f"People whose language has no texts see those in '{first}', the campaign's first language. What it "
             "lacks is shown in the words of the schema.",
@@ -279,7 +285,7 @@ class _RevisedOptions:
             retention=_retention(self.retention, self.zone),
             note=self.note,
             texts={language: said for path in self.texts or () for language, said in read_texts(path).items()},
-            wave=self.wave,
+            open_round=self.wave,
         )
 
 
@@ -300,8 +306,8 @@ def revise(
         _warn_of_missing_texts(revised)
     sentences = [
         f"Campaign {revised.id} stays: its reports and tokens stay valid.",
-        *([] if revised.wave is None else [f"Wave {revised.wave} of {revised.bound['waves']['count']} is open."]),
-        f"Notice {revised.notice_version}, open until {time_in_words(revised.closes)}. "
+        *revised.asked.words.open_round(revised.notice.open_round),
+        f"Notice {revised.notice.version}, open until {time_in_words(revised.notice.closes)}. "
         f"Written to {out or campaign}; a running collector takes it up by itself.",
     ]
     emit(Facts(_facts(revised), sentences), as_json=as_json)
@@ -345,8 +351,8 @@ def check(
         campaign_graph(read, graph, nodes)
     sentences = [
         f"Campaign {read.id} is unaltered, and its tables give what it states.",
-        *read.guarantee_in_words[: None if read.waves or read.neighbours else 1],
-        *([] if read.is_open(datetime.now(UTC)) else [f"It closed at {time_in_words(read.closes)}."]),
+        *read.asked.words.guarantee_in_brief,
+        *([] if read.is_open(datetime.now(UTC)) else [f"It closed at {time_in_words(read.notice.closes)}."]),
     ]
     emit(Facts(_facts(read), sentences), as_json=as_json)
 
@@ -467,10 +473,10 @@ def _read(path: Path) -> Campaign:
 def _facts(campaign: Campaign) -> dict[str, object]:
     return {
         "id": campaign.id,
-        "closes": campaign.notice["closes"],
+        "closes": campaign.notice.document["closes"],
         "open": campaign.is_open(datetime.now(UTC)),
-        "retention": campaign.notice["retention"],
-        "notice": {"version": campaign.notice_version, "sha256": campaign.notice_sha256},
+        "retention": campaign.notice.document["retention"],
+        "notice": {"version": campaign.notice.version, "sha256": campaign.notice.sha256},
         "epsilon_user_level": json_epsilon(state_epsilon(campaign.guarantee.total_user_level)),
         "answered_under_page_limit": is_answered(campaign.guarantee),
         "guarantee": campaign.guarantee.as_dict(),

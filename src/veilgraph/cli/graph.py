@@ -52,7 +52,7 @@ def shard(
     given: dict[str, Any] = {}
     if reports is not None and campaign is not None:
         asked = Campaign.from_json(campaign.read_bytes())
-        given = reports_to_shard(reports, asked, watch=show_progress) | {"campaign_graph": asked.graph}
+        given = reports_to_shard(reports, asked, watch=show_progress) | {"campaign_graph": asked.graph_sha256}
     with show_progress("shard") as progress:
         folder = write_shards(out, edges, parts=parts, nodes=nodes, progress=progress, **given)
     facts = {key: value for key, value in folder.manifest.items() if key not in ("format", "shards")}

@@ -196,6 +196,7 @@ def publish(
     with needs_extra("server"):
         from veilgraph.deploy.publish_wave import publish_wave
     from veilgraph.campaign import Campaign
+    from veilgraph.campaign.neighbours.next_wave import NextWave
     from veilgraph.campaign.notice import read_time
     from veilgraph.graph.shards import read_graph
 
@@ -211,19 +212,16 @@ def publish(
         cap=asked.cap,
     )
     retention = notice.retention
-    made, perturbed = publish_wave(
-        wave.store,
-        read,
-        people,
-        answer,
-        tables=folder.tables,
-        out=folder.out,
-        turns=asked.turns,
+    following = NextWave(
+        answer=answer,
         closes=closes,
+        turns=asked.turns,
         purpose=notice.purpose,
         contact=notice.contact,
         retention=None if retention is None else read_time(retention, zone=notice.zone, name="retention"),
-        watch=show_progress,
+    )
+    made, perturbed = publish_wave(
+        wave.store, read, people, following, tables=folder.tables, out=folder.out, watch=show_progress
     )
     emit(PublishedWave(made, people, perturbed, folder.tables, folder.out), as_json=as_json)
 
@@ -252,18 +250,20 @@ class PublishedWave:
 
     @property
     def _asked(self) -> int:
-        return sum(map(self.campaign.neighbour_series.is_turn_of, self.people.names))
+        return sum(map(self.campaign.asked.documents.is_asked, self.people.names))
 
     @property
     def _file(self) -> Path:
-        from veilgraph.campaign.series_folder import wave_path
+        from veilgraph.campaign.neighbours.series_folder import wave_path
 
-        return self.out or wave_path(self.tables, self.campaign.neighbour_series.wave)
+        return self.out or wave_path(self.tables, self.campaign.asked.documents.number)
 
     @property
     def document(self) -> dict[str, Any]:
         """The wave as JSON-ready values."""
-        series = self.campaign.neighbour_series
+        from veilgraph.campaign.neighbours.wave import series_of
+
+        series = series_of(self.campaign.asked)
         return {
             "id": self.campaign.id,
             "series": series.first,
@@ -282,9 +282,10 @@ class PublishedWave:
     @property
     def sentences(self) -> list[str]:
         """The wave in words."""
+        from veilgraph.campaign.neighbours.wave import series_of
         from veilgraph.campaign.notice import time_in_words
 
-        series, tables, answers = self.campaign.neighbour_series, self.tables, self._answers
+        series, tables, answers = series_of(self.campaign.asked), self.tables, self._answers
         told = f" and {sum(answers):,} answers of {counted(len(answers), 'wave')}" if answers else ""
         labels = counted(int(self.perturbed.has_label.sum()), "label report")
         return [
@@ -294,8 +295,8 @@ class PublishedWave:
             "It is the only wave of the series."
             if series.table is None
             else f"Its table is learned from {labels}{told}: {tables / series.table}.beliefs.",
-            *self.campaign.guarantee_in_words,
-            f"Open until {time_in_words(self.campaign.closes)}. Written to {self._file}.",
+            *self.campaign.asked.words.guarantee,
+            f"Open until {time_in_words(self.campaign.notice.closes)}. Written to {self._file}.",
             f"A collector that runs with --tables {tables} takes it up within seconds."
             if self.out is None
             else f"Serve it with --campaign {self.out} --tables {tables}.",
@@ -381,7 +382,7 @@ class NeighbourAdvice:
 
     @property
     def _downloads(self) -> dict[str, int | None]:
-        from veilgraph.campaign import people_file
+        from veilgraph.campaign.neighbours import people_file
 
         people, is_list = self.given.people, self.plan.recommended.design.answer == "list"
         table = None if is_list else belief_table.file_size(people, self.given.classes)

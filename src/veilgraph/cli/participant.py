@@ -320,7 +320,7 @@ def _cost_in_words(one: Answered) -> str:
 def _set_in_words(campaign: Campaign, codes: list[int]) -> list[str]:
     """Say which classes the report names, and what that means."""
     names = ", ".join(quote(campaign.schema.classes[code]) for code in codes)
-    method = campaign.label_mechanism.method_in_words(quote(campaign.label)) if campaign.label_mechanism else ""
+    method = campaign.label_mechanism.method_in_words(quote(campaign.label_name)) if campaign.label_mechanism else ""
     return [f"{method} Nobody can tell from it which one is yours, or whether one is.", f"Named: {names}."]
 
 

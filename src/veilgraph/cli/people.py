@@ -15,7 +15,7 @@ from veilgraph.privacy.plain_text import counted
 def campaign_graph(campaign: Campaign, graph: Path, nodes: Path | None) -> Graph:
     """Read the campaign's graph; refuse another one, such as one without the people who have no links."""
     public = read_graph(graph, nodes=nodes)
-    if public.fingerprint == campaign.graph:
+    if public.fingerprint == campaign.graph_sha256:
         return public
     if public.num_nodes < campaign.nodes and nodes is None:
         remedy = "give everybody's table with --nodes, because a table of links cannot name people without links"

@@ -120,7 +120,7 @@ def serve(
         return
     places = {f"/c/{name}/": each for name, each in served.items()} if isinstance(served, dict) else {"/": served}
     for place, each in places.items():
-        closes = time_in_words(each.campaign.closes)
+        closes = time_in_words(each.campaign.notice.closes)
         echo(f"{place}: campaign {each.campaign.id}, {counted(each.campaign.nodes, 'node')}, open until {closes}.")
     echo("All files are in order.")
 

@@ -112,8 +112,8 @@ def make_app(
         async with AsyncExitStack() as stack:
             if alone:
                 await stack.enter_async_context(shared.running())
-            wave = {} if campaign.neighbours is None else {"wave": campaign.neighbours.wave}
-            started = {"campaign": campaign.series, "version": veilgraph.__version__} | wave
+            started: dict[str, str | int] = {"campaign": campaign.series, "version": veilgraph.__version__}
+            started |= campaign.asked.documents.described
             await asyncio.to_thread(store.audit_log.record, "start", started, now=clock(), actor="collector")
             tasks = [
                 asyncio.create_task(_save_refusals_regularly(store, campaign.series, metrics)),
@@ -233,7 +233,7 @@ def _add_campaign(app: FastAPI, validator: ReportValidator, shared: SharedParts)
         campaign = validator.campaign
         if await _is_purged(shared, campaign):  # nobody answers in vain
             raise Refusal(RefusalReason.PURGED)
-        headers = {"ETag": f'"{campaign.id}.{campaign.notice_version}"', "Cache-Control": "no-cache"}
+        headers = {"ETag": f'"{campaign.id}.{campaign.notice.version}"', "Cache-Control": "no-cache"}
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
         return Response(campaign.to_json(), media_type="application/json", headers=headers)
@@ -266,7 +266,7 @@ def _add_administration(
         is_purged = await _is_purged(shared, campaign)
         body: openapi.StatusBody = {
             "campaign": campaign.id,
-            "closes": campaign.notice["closes"],
+            "closes": campaign.notice.document["closes"],
             "open": validator.is_open and not is_purged,
             "purged": is_purged,
         }
@@ -274,7 +274,7 @@ def _add_administration(
             return body
         await require_role(request, credentials, store, Role.VIEWER)
         reports, refusals = await asyncio.gather(
-            asyncio.to_thread(store.reports.count, campaign.series, wave=campaign.stored_wave),
+            asyncio.to_thread(store.reports.count, campaign.series, wave=campaign.asked.stored_number),
             asyncio.to_thread(store.refusals.by_reason, campaign.series),
         )
         return {**body, "nodes": campaign.nodes, "reports": reports, "refused": refusals}

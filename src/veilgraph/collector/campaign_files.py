@@ -21,10 +21,11 @@ from starlette.types import ASGIApp
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
-from veilgraph.campaign.neighbour_series import NeighbourSeries, read_table_file
-from veilgraph.campaign.people_file import people_file
+from veilgraph.campaign.neighbours.people_file import people_file
+from veilgraph.campaign.neighbours.series import NeighbourSeries, read_table_file
+from veilgraph.campaign.neighbours.series_folder import PublishedWave
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.plausibility import PlausibleShares
-from veilgraph.campaign.series_folder import PublishedWave
 from veilgraph.campaign.tokens import read_keys
 from veilgraph.collector.app import make_app
 from veilgraph.collector.assessment_file import AssessmentFile, parse_duration
@@ -142,9 +143,9 @@ class CampaignFiles:
 
     def _published(self, campaign: Campaign, graph: Graph) -> dict[str, bytes]:
         """Return the files that a wave about neighbours publishes, by their SHA-256."""
-        if campaign.neighbours is None:
+        if not campaign.asked.published:
             return {}
-        asked, people = campaign.neighbours, people_file(graph.names)
+        asked, people = series_of(campaign.asked), people_file(graph.names)
         return _published(asked, people, read_table_file(self.tables, asked, people=graph.num_nodes))
 
     def _assessment(self, store: str, campaign: Path | None = None) -> AssessmentFile | None:
@@ -195,7 +196,7 @@ class ServedCampaign:
         """Return what is served when the next wave of the folder is open."""
         if self.series is None:
             raise RunError("the next wave needs --tables, the folder that 'neighbours publish' wrote")
-        asked = wave.campaign.neighbour_series
+        asked = series_of(wave.campaign.asked)
         people = self.published.get(asked.people) or people_file(self.graph.names)
         return replace(
             self,

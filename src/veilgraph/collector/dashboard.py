@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +21,6 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import turn_of
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.report import Report
 from veilgraph.collector.assessment_file import AssessmentFile
@@ -266,34 +264,27 @@ class _Asked:
     @classmethod
     def of(cls, campaign: Campaign, names: Iterable[str], graph: Graph) -> _Asked:
         """Count whom each document asks; names are all that may report."""
-        series, people = campaign.neighbours, [campaign.nodes]
-        if series is not None and series.turns is not None:
-            of_wave = Counter(turn_of(name, series.turns) for name in graph.names)
-            people += [of_wave[wave] for wave in range(1, series.wave + 1)]
-        elif series is not None:
-            people *= 1 + series.wave
-        return cls(nodes=nodes_asked(names, campaign), people=people)
+        return cls(nodes=nodes_asked(names, campaign), people=campaign.asked.documents.people_asked(graph.names))
 
 
 def _page_values(
     campaign: Campaign, store: ReportStore, cache: StatisticsCache, asked: Callable[[], _Asked]
 ) -> dict[str, Any]:
     """Return the values of dashboard.html."""
-    in_turns = campaign.neighbours is not None and campaign.neighbours.turns is not None
     refused = store.refusals.by_reason(campaign.series)
     has_time = campaign.is_open(datetime.now(tz=UTC))
-    hours = store.reports.by_hour(campaign.series, wave=campaign.stored_wave)
+    hours = store.reports.by_hour(campaign.series, wave=campaign.asked.stored_number)
     statistics, label, purged = cache.get(), campaign.label_mechanism, store.purges.hour(campaign.series)
     return {
         "campaign": campaign,
         "is_open": purged is None and has_time,
         "has_time": has_time,
         "purged": None if purged is None else datetime.fromtimestamp(purged, tz=UTC),
-        "guarantee": campaign.guarantee_in_words,
+        "guarantee": campaign.asked.words.guarantee,
         "series": waves_of_series(campaign, store, asked().people),
         "asked": len(asked().nodes),
         "missing": len(nodes_to_remind(asked().nodes, store, campaign)) if purged is None else 0,
-        "in_turns": in_turns,
+        "in_turns": campaign.asked.documents.turns is not None,
         "share": _share(statistics.reports, asked().people[-1]),
         "reports": sum(count for _, count in hours),
         "withdrawn": store.withdrawals.count(campaign.series),
@@ -320,9 +311,9 @@ def waves_of_series(campaign: Campaign, store: ReportStore, people: Sequence[int
         store: store of the reports.
         people: number of people whom each document asks.
     """
-    if campaign.neighbours is None:
+    titles = campaign.asked.documents.titles
+    if not titles:
         return []
-    titles = ["the label", *(answer.title for answer in campaign.neighbours.answers)]
     counts = [store.reports.count(campaign.series, wave=wave) for wave in range(len(titles))]
     return [(title, count, _share(count, asked)) for title, count, asked in zip(titles, counts, people, strict=True)]
 
@@ -374,7 +365,7 @@ def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> 
         Number of reports.
     """
     pa, parquet = arrow(), arrow("parquet")
-    fields = [("node", pa.string()), *((part, column_type(each)) for part, each in campaign.report_parts.items())]
+    fields = [("node", pa.string()), *((part, column_type(each)) for part, each in campaign.asked.report_parts.items())]
     schema = pa.schema(fields, metadata={"veilgraph.campaign": campaign.to_json()})
     written, remaining = 0, iter(reports)
     with parquet.ParquetWriter(path, schema) as writer:

@@ -33,16 +33,16 @@ class Documents:
         with self._database.writing() as connection:
             _lock(connection)
             stored = connection.execute(select(campaigns.c.document).where(campaigns.c.id == campaign.id)).scalar()
-            newest = 0 if stored is None else Campaign.from_json(stored).notice_version
-            if campaign.notice_version < newest:
+            newest = 0 if stored is None else Campaign.from_json(stored).notice.version
+            if campaign.notice.version < newest:
                 raise StoreError(
-                    f"the campaign file holds notice {campaign.notice_version}, and notice {newest} was served before: "
+                    f"the campaign file holds notice {campaign.notice.version}, and notice {newest} was served before: "
                     "use the newest file, or 'veilgraph campaign revise'"
                 )
             if self.write(connection, campaign):
                 detail = {
                     "campaign": campaign.series,
-                    "notice": campaign.notice_version,
+                    "notice": campaign.notice.version,
                     "sha256": hashlib.sha256(campaign.to_json().encode()).hexdigest(),
                 }
                 audit_log.append(connection, now=now, actor=actor, action="notice", detail=detail)

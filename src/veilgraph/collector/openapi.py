@@ -198,7 +198,7 @@ def submit_many(campaign: Campaign, *, most: int) -> dict[str, Any]:
 
 def report_schema(campaign: Campaign) -> dict[str, Any]:
     """Return the JSON schema of a report, in which every feature has a domain of its own."""
-    return _object({"campaign": {"const": campaign.id}, "node": _NODE, **campaign.report_parts})
+    return _object({"campaign": {"const": campaign.id}, "node": _NODE, **campaign.asked.report_parts})
 
 
 _NODE = {"type": "string", "minLength": 1, "maxLength": MAX_NODE_LENGTH}

@@ -27,7 +27,7 @@ def add_participant_rights(app: FastAPI, *, validator: ReportValidator, shared: 
         campaign = validator.campaign
         validator.authenticate(node, bearer_token(request))
         standing, waves = await asyncio.to_thread(
-            shared.store.reports.has_reported, campaign.series, node, wave=campaign.asked_wave
+            shared.store.reports.has_reported, campaign.series, node, wave=campaign.number_now
         )
         return {"status": standing.value, "waves": waves}
 
@@ -53,7 +53,7 @@ def add_participant_rights(app: FastAPI, *, validator: ReportValidator, shared: 
                 raise Refusal(RefusalReason.NOT_VALID, str(error)) from None
         # The signature first: nothing is said about a node to someone without its receipt.
         campaign = validator.campaign
-        before = () if campaign.neighbours is None else campaign.neighbours.documents
+        before = campaign.asked.documents.earlier
         if not receipt.is_signed_by(validator.credentials.keys) or receipt.campaign not in (campaign.id, *before):
             raise Refusal(RefusalReason.WRONG_RECEIPT)
         expected = receipt.report_sha256 if isinstance(receipt, Receipt) else None

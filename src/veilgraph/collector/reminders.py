@@ -16,8 +16,7 @@ def nodes_asked(names: Iterable[str], campaign: Campaign) -> list[str]:
         names: names of all nodes that may report.
         campaign: the campaign.
     """
-    series = campaign.neighbours
-    return [name for name in dict.fromkeys(names) if series is None or series.is_turn_of(name)]
+    return list(filter(campaign.asked.documents.is_asked, dict.fromkeys(names)))
 
 
 def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign) -> list[str]:
@@ -33,7 +32,7 @@ def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign
     """
     store.purges.check_kept(campaign.series)
     # Reports first: a node that withdraws in between is in one of the sets.
-    reported = store.reports.nodes(campaign.series, wave=campaign.asked_wave)
+    reported = store.reports.nodes(campaign.series, wave=campaign.number_now)
     settled = reported | store.withdrawals.nodes(campaign.series)
     return [name for name in nodes_asked(names, campaign) if name not in settled]
 

@@ -169,7 +169,7 @@ class Reports:
         """
         key = [reports.c.node, reports.c.wave]
         query = select(reports.c.content, *key).where(reports.c.campaign == campaign.series)
-        wave = campaign.stored_wave if wave is None else wave
+        wave = campaign.asked.stored_number if wave is None else wave
         if wave is not None:
             query = query.where(reports.c.wave == wave)
         query = query.order_by(*key).limit(self._page_size)

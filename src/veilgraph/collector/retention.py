@@ -19,7 +19,7 @@ logger = logging.getLogger("veilgraph.collector")
 
 def is_due(campaign: Campaign, now: float) -> bool:
     """Return whether the campaign's retention date has passed; one without a date is never due."""
-    return campaign.retention is not None and datetime.fromtimestamp(now, tz=UTC) >= campaign.retention
+    return campaign.notice.retention is not None and datetime.fromtimestamp(now, tz=UTC) >= campaign.notice.retention
 
 
 def purge_if_due(campaign: Campaign, store: ReportStore, *, now: float) -> int:
@@ -57,7 +57,9 @@ async def maintain_regularly(
         try:
             await asyncio.to_thread(store.documents.register, campaign(), now=clock())
             await asyncio.to_thread(purge_if_due, campaign(), store, now=clock())
-            counted(await asyncio.to_thread(store.reports.count, campaign().series, wave=campaign().stored_wave))
+            counted(
+                await asyncio.to_thread(store.reports.count, campaign().series, wave=campaign().asked.stored_number)
+            )
         except (StoreUnavailableError, StoreFullError):
             unavailable()
         except StoreError as error:
@@ -67,7 +69,7 @@ async def maintain_regularly(
 
 def _until_next_look(campaign: Campaign, now: float, seconds: float) -> float:
     """Return the time to sleep: until the retention date if that is soon, else as usual."""
-    left = seconds if campaign.retention is None else campaign.retention.timestamp() - now
+    left = seconds if campaign.notice.retention is None else campaign.notice.retention.timestamp() - now
     return left if 0 < left < seconds else seconds
 
 

@@ -46,12 +46,12 @@ class RevisedFile:
         if revised == self._current:
             return None
         self._current = revised
-        closes = time_in_words(revised.closes)
-        logger.info("notice %d of campaign %s is taken up; open until %s", revised.notice_version, revised.id, closes)
+        closes = time_in_words(revised.notice.closes)
+        logger.info("notice %d of campaign %s is taken up; open until %s", revised.notice.version, revised.id, closes)
         return revised
 
     def _refusal(self, revised: Campaign) -> str | None:
-        before, after = self._current.notice_version, revised.notice_version
+        before, after = self._current.notice.version, revised.notice.version
         if revised.id != self._current.id:
             return f"holds another campaign, {revised.id}: start a collector for it"
         if after < before:

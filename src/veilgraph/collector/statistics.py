@@ -167,8 +167,8 @@ def label_marginal(campaign: Campaign, codes: ReportCodes) -> Marginal | None:
     if mechanism is None or len(reported) < _MIN_REPORTS:
         return None
     counts = count_named(reported, mechanism)
-    values = shown_answers(campaign.schema.texts, campaign.label, campaign.schema.classes)
-    return _marginal(campaign.label, values, counts, len(reported), mechanism.channel)
+    values = shown_answers(campaign.schema.texts, campaign.label_name, campaign.schema.classes)
+    return _marginal(campaign.label_name, values, counts, len(reported), mechanism.channel)
 
 
 def feature_marginals(campaign: Campaign, codes: ReportCodes) -> list[Marginal]:
@@ -262,5 +262,5 @@ class StatisticsCache:
             return self._latest
 
     def _has_new_reports(self, statistics: Statistics) -> bool:
-        stored = self._store.reports.count(self._campaign.series, wave=self._campaign.stored_wave)
+        stored = self._store.reports.count(self._campaign.series, wave=self._campaign.asked.stored_number)
         return statistics.reports != stored

@@ -82,28 +82,22 @@ class ReportValidator:
         return node
 
     def _validate(self, document: object, node: str) -> Report:
-        self._refuse_earlier_wave(document)
+        self._refuse_earlier_document(document)
         try:
             report = Report.parse(document, self.campaign)
         except ReportError as error:
             raise Refusal(RefusalReason.NOT_VALID, str(error)) from None
         if report.node != node:
             raise Refusal(RefusalReason.ANOTHER_NODE)
-        if self.campaign.waves is not None and (report.wave or 0) > (self.campaign.wave or 0):
+        if not self.campaign.asked.is_round_open(report.wave, self.campaign.notice.open_round):
             raise Refusal(RefusalReason.NOT_VALID, f"wave {report.wave} is not open yet")
         return report
 
-    def _refuse_earlier_wave(self, document: object) -> None:
-        """Refuse a report that answers an earlier document of a series about neighbours, in a sentence of its own."""
-        asked = self.campaign.neighbours
-        named = document.get("campaign") if asked and isinstance(document, dict) else None
-        if asked and named in asked.documents:
-            earlier = asked.documents.index(named)
-            closed = f"wave {earlier}" if earlier else "the label"
-            raise Refusal(
-                RefusalReason.EARLIER_WAVE,
-                f"{closed} of this series is closed, and wave {asked.wave} is open: get the campaign again",
-            )
+    def _refuse_earlier_document(self, document: object) -> None:
+        """Refuse a report that answers an earlier document of the collection, in a sentence of its own."""
+        named = document.get("campaign") if isinstance(document, dict) else None
+        if why := self.campaign.asked.documents.why_closed(named):
+            raise Refusal(RefusalReason.EARLIER_WAVE, why)
 
 
 def parse_body(body: bytes) -> Any:

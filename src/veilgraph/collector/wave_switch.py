@@ -17,8 +17,8 @@ from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbours.series_folder import PublishedWave, following_waves
 from veilgraph.campaign.notice import time_in_words
-from veilgraph.campaign.series_folder import PublishedWave, following_waves
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.errors import CampaignError, StoreUnavailableError, VeilgraphError
 
@@ -144,11 +144,10 @@ class WaveSwitch:
             self._watch.refuse(wave.path, str(error))
             return False
         await before.__aexit__(None, None, None)
-        closes = time_in_words(wave.campaign.closes)
+        closes = time_in_words(wave.campaign.notice.closes)
         logger.info("%s is taken up; open until %s", _title(wave.campaign), closes)
         return True
 
 
 def _title(campaign: Campaign) -> str:
-    wave = "the label" if campaign.neighbours is None else f"wave {campaign.neighbours.wave}"
-    return f"{wave} of series {campaign.series}, campaign {campaign.id},"
+    return f"{campaign.asked.documents.name} of series {campaign.series}, campaign {campaign.id},"

@@ -19,7 +19,7 @@ NEIGHBOUR_METHOD = "neighbour_waves"
 
 def default_method(campaign: Campaign) -> str:
     """Return the name of the best method that is known for the reports of a campaign."""
-    return DEFAULT_METHOD if campaign.has_edges else NEIGHBOUR_METHOD
+    return DEFAULT_METHOD if campaign.asked.has_edges else NEIGHBOUR_METHOD
 
 
 def method_for_campaign(
@@ -35,12 +35,12 @@ def method_for_campaign(
         device: device of the method, if it has one.
         parameters: other parameters of the method; None stands for the default. Those that it lacks are refused.
     """
-    if campaign.neighbours is None and not graph.num_edges:
+    if not campaign.asked.answers and not graph.num_edges:
         raise FitError(
             "the graph has no edges, and no wave about neighbours is published yet: publish one with "
             "'veilgraph neighbours publish', and give --tables, the folder of the series"
         )
-    entry = find_method_for_campaign(name, campaign.feature_mechanism, private_neighbours=not campaign.has_edges)
+    entry = find_method_for_campaign(name, campaign.feature_mechanism, private_neighbours=not campaign.asked.has_edges)
     given = {key: value for key, value in parameters.items() if value is not None}
     if unknown := sorted(given.keys() - entry.parameters):
         raise FitError(f"the method '{name}' has no {unknown[0]}: leave it out")

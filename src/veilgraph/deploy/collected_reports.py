@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import reports_of
-from veilgraph.campaign.neighbour_collection import NeighbourCollection
+from veilgraph.campaign.neighbours.collection import NeighbourCollection
 from veilgraph.campaign.screening import Screening
 from veilgraph.distributed.exchange import ALONE, Exchange
 from veilgraph.graph import PerturbedGraph, Split

@@ -185,9 +185,7 @@ def _curve(
 def _collection(model: Model) -> dict[str, Any]:
     """Return what was collected and what it reveals."""
     campaign, facts = model.campaign, model.facts
-    mechanism: LabelMechanism | None = campaign.label_mechanism
-    if campaign.neighbours is not None:
-        mechanism = campaign.neighbours.label
+    mechanism: LabelMechanism | None = campaign.asked.collected_label
     lines = sorted(model.report_lines())
     return {
         "format": FORMAT,
@@ -196,9 +194,9 @@ def _collection(model: Model) -> dict[str, Any]:
         "level": LEVEL,
         "campaign": {
             "id": campaign.id,
-            "purpose": campaign.purpose,
-            "contact": campaign.contact,
-            "label": campaign.label,
+            "purpose": campaign.notice.purpose,
+            "contact": campaign.notice.contact,
+            "label": campaign.label_name,
             "classes": list(campaign.schema.classes),
             "features": campaign.schema.num_features if campaign.feature_mechanism is not None else 0,
         },
@@ -251,7 +249,7 @@ def _judgement(model: Model, perturbed: PerturbedGraph, judged: UnusedReports) -
     """Return everything that is estimated from reports which predictions did not use."""
     out_of_fold = bool(perturbed.has_label[judged.nodes].all())
     control = floor = difference = None
-    if not model.campaign.has_edges:
+    if not model.campaign.asked.has_edges:
         # The control would have no edge to propagate a label over.
         other = judged.with_predictions(_majority(perturbed, judged.nodes))
         floor, difference = other.accuracy(), judged.difference(other)

@@ -25,7 +25,7 @@ from typing import Any
 from veilgraph.atomic_files import is_draft, write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import WAVES, perturbed_graph
-from veilgraph.campaign.neighbour_collection import NeighbourCollection
+from veilgraph.campaign.neighbours.collection import NeighbourCollection
 from veilgraph.campaign.report import Report, parse_report
 from veilgraph.errors import ReportError, RunError, VeilgraphError
 from veilgraph.graph import Graph, PerturbedGraph
@@ -203,7 +203,7 @@ def _series_document(collection: NeighbourCollection) -> str:
 
 def _read_series(path: Path, campaign: Campaign) -> NeighbourCollection | None:
     """Read documents and tables of a series; None for a campaign that is not a wave about neighbours."""
-    if campaign.neighbours is None:
+    if not campaign.asked.answers:
         return None
     try:
         stated = read_object(path)

@@ -165,7 +165,7 @@ def predict_nodes(
             perturbed = model.perturbed(public, reports)
     chosen = tuple(name for name in nodes or graph.names if name not in withdrawn)
     numbers = pd.Index(public.names).get_indexer(pd.Index(chosen))
-    is_of_training = store is None and public.names == model.nodes and public.fingerprint == model.campaign.graph
+    is_of_training = store is None and public.names == model.nodes and public.fingerprint == model.campaign.graph_sha256
     found = model.method.predict_proba(None if is_of_training else perturbed)
     unknown, trained = perturbed.is_unknown[numbers], set(model.nodes or ())
     if strangers := [node for node, none in zip(chosen, unknown, strict=True) if none and node not in trained]:

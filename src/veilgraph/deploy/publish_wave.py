@@ -6,23 +6,23 @@ never by a request handler.
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
-from veilgraph.campaign.neighbour_collection import NeighbourCollection
-from veilgraph.campaign.neighbour_series import Answer, read_table_file, table_path
-from veilgraph.campaign.people_file import people_of
-from veilgraph.campaign.series_folder import newest_document, wave_path
+from veilgraph.campaign.neighbours.collection import NeighbourCollection
+from veilgraph.campaign.neighbours.next_wave import NextWave
+from veilgraph.campaign.neighbours.people_file import people_of
+from veilgraph.campaign.neighbours.series import read_table_file, table_path
+from veilgraph.campaign.neighbours.series_folder import newest_document, wave_path
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.deploy.stored_reports import series_documents, stored_reports
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.neighbour_waves import NeighbourWaves
 from veilgraph.privacy.belief_table import BeliefTable
-from veilgraph.privacy.mechanisms import RandomizedNeighbourList
 from veilgraph.progress import Watch, unwatched
 
 SERIES_SEED = 0
@@ -52,7 +52,7 @@ def read_collection(
     """
     check_graph(campaign, people)
     documents = series_documents(store, campaign)
-    waves = [each.neighbours for each in documents if each.neighbours is not None]
+    waves = [series_of(wave.asked) for wave in documents[1:]]
     published = [read_table_file(tables, wave, people=people.num_nodes) for wave in waves]
     read = tuple(None if each is None else BeliefTable.from_bytes(each) for each in published)
     collection = NeighbourCollection(documents=documents, tables=read)
@@ -64,15 +64,10 @@ def publish_wave(
     store: str,
     campaign: Campaign,
     people: Graph,
-    answer: Answer,
+    following: NextWave,
     *,
     tables: Path,
     out: Path | None = None,
-    closes: datetime,
-    turns: int | None = None,
-    purpose: str | None = None,
-    contact: str | None = None,
-    retention: datetime | None = None,
     watch: Watch = unwatched,
 ) -> tuple[Campaign, PerturbedGraph]:
     """Fit to all reports of a series so far, write the next table, and then the document of the next wave.
@@ -83,23 +78,18 @@ def publish_wave(
         store: URL of the store.
         campaign: a document of the series; the newest one in the folder is continued.
         people: the people of the series, without edges.
-        answer: mechanism of the next wave.
+        following: the next wave.
         tables: folder of the series. The table and the file of people are written there, named by their hashes.
         out: the document to write; nothing is there before the table is. Default: in the folder, where a running
             collector takes it up.
-        closes: time until which answers are accepted.
-        turns: number of waves of which each person answers one, said with the first wave; None: all answer all.
-        purpose: purpose of the wave; default: that of the document before.
-        contact: contact for participants; default: that of the document before.
-        retention: time after which all reports of the series are deleted; default: that of the document before.
         watch: shows the progress.
 
     Returns:
         The document of the wave, and the reports so far.
     """
     campaign = newest_document(tables, campaign)
-    wave = 1 if campaign.neighbours is None else campaign.neighbours.wave + 1
-    if campaign.neighbours is not None and campaign.neighbours.asks_for_lists:
+    answers, wave = campaign.asked.answers, campaign.asked.documents.number + 1
+    if any(answer.asks_for_lists for answer in answers):
         raise CampaignError("the series asks for randomized lists, in one wave: train on it, or begin another series")
     out = wave_path(tables, wave) if out is None else out
     if out.exists():
@@ -110,19 +100,10 @@ def publish_wave(
             f"nobody has answered wave {wave - 1} yet, and the next one would close it: publish it when people have"
         )
     labelled = int(perturbed.has_label.sum())
-    if labelled < _LEAST_LABELS and not isinstance(answer, RandomizedNeighbourList):
+    if labelled < _LEAST_LABELS and not following.answer.asks_for_lists:
         raise RunError(f"{labelled} people have reported a label: publish a wave when at least {_LEAST_LABELS} have")
-    document = partial(
-        campaign.next_wave,
-        answer,
-        graph=people,
-        closes=closes,
-        turns=turns,
-        purpose=purpose,
-        contact=contact,
-        retention=retention,
-    )
-    if isinstance(answer, RandomizedNeighbourList):
+    document = partial(following.after, campaign, people=people)
+    if following.answer.asks_for_lists:
         table, made = None, document(table=None)
     else:
         document(table=_NO_TABLE)  # refused now, if it is, and not after the fit
@@ -131,7 +112,7 @@ def publish_wave(
     tables.mkdir(parents=True, exist_ok=True)
     if table is not None:
         write_atomically(table_path(tables, table.sha256), table.to_bytes(), public=True)
-    write_atomically(tables / f"{made.neighbour_series.people}.people", people_of(people).content, public=True)
+    write_atomically(tables / f"{series_of(made.asked).people}.people", people_of(people).content, public=True)
     write_atomically(out, made.to_json() + "\n", public=True)
     return made, perturbed
 

@@ -37,7 +37,7 @@ def report_batches(
         batch_reports: number of reports in a batch.
         watch: shows the progress of reading a store.
     """
-    if campaign.waves is not None or campaign.neighbours is not None:
+    if not campaign.asked.asks_one_report:
         raise CampaignError("shards hold one report of each person: train a series of waves from its store")
     if "://" in source:
         yield from _stored_batches(source, campaign, batch_reports, watch)
@@ -61,7 +61,7 @@ def reports_to_shard(source: str, campaign: Campaign, *, watch: Watch = unwatche
 def _stored_batches(store: str, campaign: Campaign, batch_reports: int, watch: Watch) -> Iterator[ArrowBatch]:
     pa = arrow()
 
-    parts = campaign.report_parts
+    parts = campaign.asked.report_parts
     schema = pa.schema([("node", pa.string()), *((part, column_type(parts[part])) for part in _COLUMNS[1:])])
     with stored_reports(store, campaign, watch=watch) as reports:
         while group := list(islice(reports, batch_reports)):
@@ -150,7 +150,7 @@ def check_campaign(campaign: Campaign, folder: ShardFolder) -> None:
         )
     if folder.manifest["campaign"] != campaign.id:
         raise CampaignError(f"{folder.path} holds reports of another campaign: give the campaign that they answer")
-    if folder.identity != campaign.graph:
+    if folder.identity != campaign.graph_sha256:
         raise GraphError(
             f"{folder.path} ({folder.num_nodes} nodes) is not the campaign's graph ({campaign.nodes} nodes): "
             "give the shards of the tables that 'campaign new' was given"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import WAVES, check_graph, perturbed_graph
-from veilgraph.campaign.series_folder import newest_document
+from veilgraph.campaign.neighbours.series_folder import newest_document
 from veilgraph.deploy.collected_reports import CollectedReports
 from veilgraph.deploy.publish_wave import SERIES_SEED, read_collection
 from veilgraph.deploy.shard_reports import check_campaign
@@ -151,7 +151,7 @@ class StoreSource(Source):
         withdrawals = count_withdrawals(self.store, self.campaign)  # before reading: a later one may be in the model
         with stored_reports(self.store, self.campaign, watch=watch) as reports:
             perturbed = perturbed_graph(self.campaign, self.graph, reports, waves=self.waves)
-        waves = None if self.campaign.waves is None else self.waves
+        waves = self.campaign.asked.combined(self.waves)
         return CollectedReports(
             campaign=self.campaign,
             perturbed=perturbed,
@@ -229,7 +229,7 @@ class SeriesSource(Source):
 
     def refusal(self, options: TrainingOptions) -> str | None:
         """Return why there is no other seed than that of the tables, and no label is held out."""
-        if self.campaign.has_edges or (options.seed == SERIES_SEED and not options.hold_out):
+        if self.campaign.asked.has_edges or (options.seed == SERIES_SEED and not options.hold_out):
             return None
         return (
             "a series about neighbours is judged by people whose reports are in no table, and its seed is "
@@ -276,6 +276,6 @@ def open_source(
         if not isinstance(graph, Path) or not check_graph_path(graph).is_dir():
             raise RunError(_NO_REPORTS)
         return ShardSource(campaign=document, path=graph)
-    if document.neighbours is not None:
+    if document.asked.answers:
         return SeriesSource(campaign=document, store=store, people=graph, tables=tables)
     return StoreSource(campaign=document, store=store, table=graph, nodes=nodes, waves=waves)

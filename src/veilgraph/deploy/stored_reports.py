@@ -47,14 +47,13 @@ def series_documents(store: str, campaign: Campaign) -> tuple[Campaign, ...]:
 
 
 def _documents(opened: ReportStore, campaign: Campaign) -> tuple[Campaign, ...]:
-    if campaign.neighbours is None:
-        return (campaign,)
-    known = opened.documents.newest()
-    if missing := [each for each in campaign.neighbours.documents if each not in known]:
+    earlier = campaign.asked.documents.earlier
+    known = opened.documents.newest() if earlier else {}
+    if missing := [each for each in earlier if each not in known]:
         raise StoreError(
             f"the store never served {missing[0]}, a document of this series: give the store of the series"
         )
-    return (*(Campaign.from_json(known[each]) for each in campaign.neighbours.documents), campaign)
+    return (*(Campaign.from_json(known[each]) for each in earlier), campaign)
 
 
 def count_withdrawals(store: str, campaign: Campaign) -> int:

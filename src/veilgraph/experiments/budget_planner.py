@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from veilgraph.campaign.document import check_device_limits
+from veilgraph.campaign.once import check_device_limits
 from veilgraph.datasets import PrivateGraph
 from veilgraph.datasets.csbm import draw_features
 from veilgraph.errors import BudgetError, CampaignError, RunError

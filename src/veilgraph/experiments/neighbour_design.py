@@ -16,7 +16,7 @@ from veilgraph.privacy.mechanisms import (
     LabelMechanism,
     NeighbourhoodClass,
     NeighbourhoodHistogram,
-    NeighbourhoodMechanism,
+    NeighbourMechanism,
     RandomizedNeighbourList,
 )
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism, joint_grr_best
@@ -129,7 +129,7 @@ class NeighbourDesign:
         best = best_label_mechanism(num_classes, self.epsilon_y)
         return best if self.answer == LIST else GRR(num_classes, self.epsilon_y)
 
-    def waves(self, num_classes: int, people: int) -> list[NeighbourhoodMechanism]:
+    def waves(self, num_classes: int, people: int) -> list[NeighbourMechanism]:
         """Return the mechanism of each wave; a list is refused where there are too many people for it."""
         if self.answer == LIST:
             return [RandomizedNeighbourList(people, epsilon) for epsilon in self.edge_epsilons]

@@ -11,7 +11,7 @@ from veilgraph.datasets import PrivateGraph
 from veilgraph.experiments.simulation import feature_rng, label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph, Split
 from veilgraph.models.neighbour_waves import NeighbourWaves
-from veilgraph.privacy.mechanisms import FeatureMechanism, LabelMechanism, NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms import FeatureMechanism, LabelMechanism, NeighbourMechanism
 
 _ANSWERS, _TURNS = 3, 4
 
@@ -20,7 +20,7 @@ def simulate_neighbour_waves(
     private: PrivateGraph,
     split: Split,
     label: LabelMechanism,
-    waves: Sequence[NeighbourhoodMechanism],
+    waves: Sequence[NeighbourMechanism],
     *,
     seed: int,
     in_turn: bool = False,
@@ -48,7 +48,7 @@ def ask_neighbours(
     private: PrivateGraph,
     labelled: PerturbedGraph,
     split: Split,
-    waves: Sequence[NeighbourhoodMechanism],
+    waves: Sequence[NeighbourMechanism],
     *,
     seed: int,
     in_turn: bool = False,

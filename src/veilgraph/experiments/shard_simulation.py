@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.datasets.csbm_blocks import CsbmBlocks
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph
@@ -62,8 +64,8 @@ def write_simulated_shards(
             writer.shards.append(described)
             progress("shards", done, blocks.blocks)
         writer.write_manifest()
-        campaign = replace(campaign, graph=ShardFolder.open(draft).identity)
-        writer.write_manifest(described={"campaign": campaign.id, "withdrawals": 0}, identity=campaign.graph)
+        campaign = replace(campaign, asked=replace(campaign.asked, graph_sha256=ShardFolder.open(draft).identity))
+        writer.write_manifest(described={"campaign": campaign.id, "withdrawals": 0}, identity=campaign.graph_sha256)
         write_atomically(draft / CAMPAIGN, campaign.to_json(), public=True)
     return ShardFolder.open(folder)
 
@@ -82,15 +84,15 @@ def _campaign(blocks: CsbmBlocks, budget: PrivacyBudget) -> Campaign:
     made = Campaign.new(
         schema=blocks.schema,
         graph=Graph.from_edges([[0], [1]], num_nodes=2),
-        purpose="A simulated collection.",
-        contact="none: nobody is asked",
-        closes=_CLOSES,
-        epsilon_x=budget.epsilon_x if features else None,
-        sampled=budget.sampled if features else None,
-        epsilon_y=budget.epsilon_y,
+        notice=Notice(purpose="A simulated collection.", contact="none: nobody is asked", closes=_CLOSES),
+        budget=CampaignBudget(
+            epsilon_x=budget.epsilon_x if features else None,
+            sampled=budget.sampled if features else None,
+            epsilon_y=budget.epsilon_y,
+        ),
         nonce="0" * 32,  # nobody is asked, and the same simulation gives the same files
     )
-    return replace(made, nodes=blocks.num_nodes)
+    return replace(made, asked=replace(made.asked, nodes=blocks.num_nodes))
 
 
 def _write_block(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from veilgraph.errors import DomainError, GraphError
 from veilgraph.privacy.belief_table import BeliefTable
 from veilgraph.privacy.epsilon import ListLoss
-from veilgraph.privacy.mechanisms import NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms import NeighbourMechanism
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,7 +26,7 @@ class NeighbourWave:
         has_answer: `[nodes]`, which rows of `answers` are reports.
     """
 
-    mechanism: NeighbourhoodMechanism
+    mechanism: NeighbourMechanism
     table: BeliefTable | None
     answers: NDArray[Any] = field(repr=False)
     has_answer: NDArray[np.bool_] = field(repr=False)
@@ -51,7 +51,7 @@ class NeighbourWave:
         return self.mechanism.num_columns if self.table is None else len(self.table)
 
 
-def most_answered(waves: Sequence[NeighbourWave]) -> list[NeighbourhoodMechanism]:
+def most_answered(waves: Sequence[NeighbourWave]) -> list[NeighbourMechanism]:
     """Return the mechanisms of the waves that one person answered, of the person who spent most on one entry.
 
     Where each person answers one wave of several, a person's answers cost one wave.

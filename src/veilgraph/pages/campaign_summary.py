@@ -18,10 +18,11 @@ from typing import Any, Literal, get_args
 
 import veilgraph
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.exposure import Exposure
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.notice import shown_answers, time_in_words
 from veilgraph.errors import MissingExtraError
-from veilgraph.pages.exposures import Exposure, series_exposures, series_steps
-from veilgraph.privacy.epsilon import HistoryRelation, NeighbourRelation, add_epsilons, short_epsilon, state_epsilon
+from veilgraph.privacy.epsilon import short_epsilon, state_epsilon
 from veilgraph.privacy.plain_text import counted, escape
 
 try:
@@ -138,30 +139,28 @@ def render_summary(campaign: Campaign, *, template: Template = "page", language:
 
 def _values(campaign: Campaign, language: str) -> dict[str, Any]:
     texts = _texts(campaign, language)
-    asked = list(questions(campaign, language))
+    asked, label = list(questions(campaign, language)), label_text(campaign, language)
     shown = asked if len(asked) <= _QUESTIONS_ON_PAGE else asked[: _QUESTIONS_ON_PAGE - 1]
     return {
         "campaign": campaign,
         "language": language,
-        "purpose": texts.get("purpose", campaign.purpose),
-        "contact": texts.get("contact", campaign.contact),
+        "purpose": texts.get("purpose", campaign.notice.purpose),
+        "contact": texts.get("contact", campaign.notice.contact),
         "note": texts.get("note", campaign.schema.note),
-        "closes": time_in_words(campaign.closes),
-        "retention": None if campaign.retention is None else time_in_words(campaign.retention),
+        "closes": time_in_words(campaign.notice.closes),
+        "retention": None if campaign.notice.retention is None else time_in_words(campaign.notice.retention),
         "people": counted(campaign.nodes, "person", "people"),
         "questions": asked,
         "shown": shown,
         "hidden": len(asked) - len(shown),
         "waves": None if campaign.guarantee.series is None else campaign.guarantee.series.waves,
-        "series": campaign.neighbours,
-        "steps": []
-        if campaign.neighbours is None
-        else series_steps(campaign.neighbours, _label_text(campaign, language)),
-        "published": published(campaign),
+        "series": series_of(campaign.asked) if campaign.asked.answers else None,
+        "steps": campaign.asked.words.steps(label),
+        "published": campaign.asked.words.published,
         "not_covered": NOT_COVERED,
-        "methods": list(methods(campaign, language)),
+        "methods": campaign.asked.words.page_methods(label),
         "leaving_out": _leaving_out(campaign, language),
-        "exposures": exposures(campaign, language),
+        "exposures": campaign.asked.words.exposures(label),
         "comparison": comparison(campaign),
         "sources": list(dict.fromkeys(each.source for each in DEPLOYMENTS)),
         "version": veilgraph.__version__,
@@ -177,8 +176,8 @@ def questions(campaign: Campaign, language: str = "en") -> Iterator[Question]:
     """Yield the questions of a campaign, the label first, in the words that people see."""
     written, schema = _texts(campaign, language).get("questions", {}), campaign.schema
     named: list[tuple[str, Sequence[str], QuestionKind]]
-    has_label = campaign.label_mechanism is not None or campaign.neighbours is not None
-    named = [(campaign.label, schema.classes, "label")] if has_label else []
+    has_label = campaign.asked.collected_label is not None
+    named = [(campaign.label_name, schema.classes, "label")] if has_label else []
     if campaign.feature_mechanism is not None:
         named += [(column.name, column.code_names, "feature") for column in schema.columns]
     for name, values, kind in named:
@@ -188,81 +187,10 @@ def questions(campaign: Campaign, language: str = "en") -> Iterator[Question]:
         yield Question(text=words.get("text", name), help=words.get("help", ""), answers=answers, kind=kind)
 
 
-def methods(campaign: Campaign, language: str = "en") -> Iterator[str]:
-    """Yield sentences that say how a device randomizes the answers."""
-    label, features = campaign.label_mechanism, campaign.feature_mechanism
-    if campaign.neighbours is not None:
-        label = campaign.neighbours.label
-    if label is not None:
-        yield label.method_in_words(f"“{_label_text(campaign, language)}”")
-    if campaign.neighbours is not None:
-        yield campaign.neighbours.answer.method_in_words("the people in one's list")
-        if campaign.neighbours.turns is not None:
-            yield f"Each person answers one of {campaign.neighbours.turns} waves, which a hash of the id decides."
-    if features is not None:
-        yield features.method_in_words(
-            counted(features.num_features, "question" if label is None else "other question")
-        )
-
-
-def _label_text(campaign: Campaign, language: str) -> str:
-    return str(_texts(campaign, language).get("questions", {}).get(campaign.label, {}).get("text", campaign.label))
-
-
-def exposures(campaign: Campaign, language: str = "en") -> list[Exposure]:
-    """Return what the whole report, its parts and one answer reveal at most, with the relation of each epsilon."""
-    if campaign.neighbours is not None:
-        return series_exposures(campaign.neighbours)
-    name = _label_text(campaign, language)
-    guarantee, user = campaign.guarantee, str(NeighbourRelation.USER_LEVEL)
-    whole, level = "The whole report", str(NeighbourRelation.ATTRIBUTE_LEVEL)
-    if guarantee.series is not None:
-        whole = f"All {guarantee.series.waves} reports together"
-        user = f"{NeighbourRelation.USER_LEVEL.title} ({_any_two(campaign)})"
-        level = level.replace("records", "histories")
-    found = [Exposure.of(whole, guarantee.total_user_level, user)]
-    if guarantee.label is not None and guarantee.features is not None:
-        found.append(Exposure.of(f"The answer to “{name}” alone", guarantee.label_user_level, user))
-        found.append(Exposure.of("All other answers together", guarantee.features_user_level, user))
-    if guarantee.features is not None:
-        part = "One of the other answers, for someone who knows all the rest"
-        if guarantee.label is None:
-            part = "One answer, for someone who knows all the rest"
-        found.append(Exposure.of(part, max(guarantee.features.attribute_level), level))
-    if guarantee.series is not None:
-        part, never = f"The answers to “{name}”, if they never change", HistoryRelation.UNCHANGED.value
-        if guarantee.features is not None:
-            part, never = "All answers of all rounds, if none of them ever changes", never.replace("values", "records")
-        found.append(Exposure.of(part, guarantee.series.total.unchanged, never))
-    return found
-
-
-def published(campaign: Campaign) -> list[str]:
-    """Return what is published between the waves of a series about private neighbours; other campaigns publish none."""
-    if campaign.neighbours is None:
-        return []
-    people = counted(campaign.nodes, "person", "people")
-    if campaign.neighbours.asks_for_lists:
-        return [
-            f"Before the wave one file is published for everyone, whole: by it everyone can check whether an id is "
-            f"among the {people}. Nothing else about them is published. What was published cannot be taken back."
-        ]
-    return [
-        f"Before each wave two files are published for everyone, whole: one by which everyone can check whether an id "
-        f"is among the {people}, and one that says for each of them what the reports so far make likely about their "
-        "class.",
-        "Everyone who reads the second sees by name who has taken part, and what was reported for them, changed at "
-        "random as it was. It is computed from such reports alone, so the figures here hold for all who read it. "
-        "What was published cannot be taken back.",
-        "Both are given out whole, so that nobody learns whom a device looks up.",
-    ]
-
-
-def _any_two(campaign: Campaign) -> str:
-    """Return the relation of the user level in words: the record of a series is a history."""
-    if campaign.neighbours is not None:
-        return "any two records with any two lists"
-    return str((NeighbourRelation.USER_LEVEL if campaign.waves is None else HistoryRelation.ANY_HISTORIES).value)
+def label_text(campaign: Campaign, language: str) -> str:
+    """Return the question about the label as people see it."""
+    name = campaign.label_name
+    return str(_texts(campaign, language).get("questions", {}).get(name, {}).get("text", name))
 
 
 def _leaving_out(campaign: Campaign, language: str) -> str:
@@ -270,20 +198,13 @@ def _leaving_out(campaign: Campaign, language: str) -> str:
     if campaign.feature_mechanism is None:
         return ""
     shows = (
-        "" if campaign.label_mechanism is None else f", except for “{_label_text(campaign, language)}”, where it shows"
+        "" if campaign.label_mechanism is None else f", except for “{label_text(campaign, language)}”, where it shows"
     )
     return f"A person may leave out any question, and nobody can tell{shows}."
 
 
 def comparison(campaign: Campaign) -> list[dict[str, Any]]:
     """Return this campaign among the known deployments, ordered by epsilon."""
-    total = campaign.guarantee.total_user_level
-    own = [(total, f"all that one person reports: {_any_two(campaign)}")]
-    if campaign.neighbours is not None:
-        lists = campaign.guarantee.neighbours
-        entry = 0.0 if lists is None else lists.total.one_entry
-        unit = "all that one person reports: any two labels, and lists that differ in one entry"
-        own.append((add_epsilons(campaign.guarantee.label_user_level, entry), unit))
     rows = [
         {
             "name": each.name,
@@ -297,14 +218,14 @@ def comparison(campaign: Campaign) -> list[dict[str, Any]]:
     ]
     rows += [
         {
-            "name": "This campaign" if campaign.neighbours is None else "This series so far",
+            "name": campaign.asked.words.title,
             "value": epsilon if math.isinf(epsilon) else state_epsilon(epsilon),
             "epsilon": Exposure.of("", epsilon, unit).epsilon,
             "unit": unit,
             "model": "local",
             "own": True,
         }
-        for epsilon, unit in own
+        for epsilon, unit in campaign.asked.words.compared
     ]
     return sorted(rows, key=lambda row: row["value"])
 

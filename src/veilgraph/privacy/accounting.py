@@ -22,7 +22,7 @@ from veilgraph.privacy.epsilon import (
     show_epsilon,
     state_epsilon,
 )
-from veilgraph.privacy.mechanisms import GRRFS, LongitudinalFeatures, LongitudinalGRR, Mechanism, NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms import GRRFS, LongitudinalFeatures, LongitudinalGRR, Mechanism, NeighbourMechanism
 from veilgraph.privacy.notebook_table import html_table
 from veilgraph.privacy.plain_text import counted
 
@@ -168,6 +168,12 @@ class Guarantee:
         return pairs.value if self.neighbours is None else f"{pairs.value} with any two lists"
 
     @property
+    def attribute_level_pairs(self) -> str:
+        """Pairs that the attribute level protects from each other, in words."""
+        pairs = NeighbourRelation.ATTRIBUTE_LEVEL.value
+        return pairs if self.series is None else pairs.replace("records", "histories")
+
+    @property
     def lists_user_level(self) -> float:
         """Epsilon of the neighbour list for any two lists; 0 where none is asked about."""
         return self.neighbours.total.any_lists if self.neighbours else 0.0
@@ -257,7 +263,7 @@ class Guarantee:
 
 
 def guarantee_of(
-    features: Mechanism | None, label: Mechanism | None, neighbours: Sequence[NeighbourhoodMechanism] = ()
+    features: Mechanism | None, label: Mechanism | None, neighbours: Sequence[NeighbourMechanism] = ()
 ) -> Guarantee:
     """Compose the mechanisms of one report; None where nothing is collected.
 

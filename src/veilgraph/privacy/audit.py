@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.epsilon import NOT_PRIVATE, ListLoss, ListRelation, NeighbourRelation, Relation
-from veilgraph.privacy.mechanisms import Mechanism, NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms import Mechanism, NeighbourMechanism
 from veilgraph.privacy.mechanisms.base import Record
 from veilgraph.privacy.mechanisms.integer_table import log_ratio
 
@@ -65,7 +65,7 @@ def worst_case_attribute_epsilon(mechanism: Mechanism, feature: int) -> float:
 
 
 def worst_case_list_epsilon(
-    mechanism: NeighbourhoodMechanism, relation: ListRelation, *, scale: int, longest: int
+    mechanism: NeighbourMechanism, relation: ListRelation, *, scale: int, longest: int
 ) -> float:
     """Return the exact epsilon of an answer about a list, by enumeration of all lists up to a length.
 
@@ -177,7 +177,7 @@ def statistical_audit(
 
 
 def statistical_list_audit(
-    waves: Sequence[NeighbourhoodMechanism],
+    waves: Sequence[NeighbourMechanism],
     relation: ListRelation,
     *,
     trials: int,
@@ -220,7 +220,7 @@ def statistical_list_audit(
 
 
 def statistical_turns_audit(
-    waves: Sequence[NeighbourhoodMechanism],
+    waves: Sequence[NeighbourMechanism],
     relation: ListRelation,
     *,
     trials: int,
@@ -254,7 +254,7 @@ def statistical_turns_audit(
     {(1, 3): 4.0, (2,): 4.0}
     """
     claim = ListLoss.largest_of(each.list_loss for each in waves).under(relation) if claim is None else claim
-    alike: dict[NeighbourhoodMechanism, list[int]] = {}
+    alike: dict[NeighbourMechanism, list[int]] = {}
     for number, mechanism in enumerate(waves, start=1):
         alike.setdefault(mechanism, []).append(number)
     return {

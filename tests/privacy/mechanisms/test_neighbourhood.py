@@ -19,13 +19,13 @@ from veilgraph.privacy.epsilon import ListRelation
 from veilgraph.privacy.mechanisms import (
     NeighbourhoodClass,
     NeighbourhoodHistogram,
-    NeighbourhoodMechanism,
+    NeighbourMechanism,
     OSRandom,
     RandomizedNeighbourList,
 )
 
 SCALE = 3
-SMALL: Sequence[NeighbourhoodMechanism] = (
+SMALL: Sequence[NeighbourMechanism] = (
     NeighbourhoodClass(2, 1.0),
     NeighbourhoodClass(3, 0.5, size=2),
     NeighbourhoodClass(4, 2.0),
@@ -40,22 +40,22 @@ SMALL: Sequence[NeighbourhoodMechanism] = (
 every_mechanism = pytest.mark.parametrize("mechanism", SMALL, ids=repr)
 
 
-def scale_of(mechanism: NeighbourhoodMechanism) -> int:
+def scale_of(mechanism: NeighbourMechanism) -> int:
     if isinstance(mechanism, RandomizedNeighbourList):
         return 1  # an entry is a person
     return mechanism.scale if isinstance(mechanism, NeighbourhoodHistogram) else SCALE
 
 
-def few_sums(mechanism: NeighbourhoodMechanism) -> list[tuple[int, ...]]:
+def few_sums(mechanism: NeighbourMechanism) -> list[tuple[int, ...]]:
     return list(itertools.product((0, 1, SCALE, 2 * SCALE), repeat=mechanism.num_columns))
 
 
-def as_tuples(mechanism: NeighbourhoodMechanism, drawn: NDArray[Any]) -> list[tuple[int, ...]]:
+def as_tuples(mechanism: NeighbourMechanism, drawn: NDArray[Any]) -> list[tuple[int, ...]]:
     said = mechanism.decode(drawn)
     return [rows_in(each) if isinstance(each, str) else tuple(each) for each in said]
 
 
-def all_reports(mechanism: NeighbourhoodMechanism) -> NDArray[Any]:
+def all_reports(mechanism: NeighbourMechanism) -> NDArray[Any]:
     reports: list[Any] = list(mechanism.reports())
     if isinstance(mechanism, RandomizedNeighbourList):
         reports = [text_of(report, mechanism.num_people) for report in reports]
@@ -63,7 +63,7 @@ def all_reports(mechanism: NeighbourhoodMechanism) -> NDArray[Any]:
 
 
 @every_mechanism
-def test_probabilities_of_a_lists_answers_sum_to_exactly_one(mechanism: NeighbourhoodMechanism) -> None:
+def test_probabilities_of_a_lists_answers_sum_to_exactly_one(mechanism: NeighbourMechanism) -> None:
     reports = list(mechanism.reports())
     for sums in few_sums(mechanism)[::3]:
         assert sum(mechanism.probability(report, sums) for report in reports) == 1
@@ -71,9 +71,7 @@ def test_probabilities_of_a_lists_answers_sum_to_exactly_one(mechanism: Neighbou
 
 @every_mechanism
 @pytest.mark.parametrize("relation", [ListRelation.ONE_ENTRY, ListRelation.ANY_LISTS, ListRelation.ONE_RELATIONSHIP])
-def test_the_worst_case_over_lists_is_the_stated_loss(
-    mechanism: NeighbourhoodMechanism, relation: ListRelation
-) -> None:
+def test_the_worst_case_over_lists_is_the_stated_loss(mechanism: NeighbourMechanism, relation: ListRelation) -> None:
     stated = mechanism.list_loss.under(relation)
     longest = 3 if relation is ListRelation.ANY_LISTS else 2
     worst = worst_case_list_epsilon(mechanism, relation, scale=scale_of(mechanism), longest=longest)
@@ -86,7 +84,7 @@ def test_the_worst_case_over_lists_is_the_stated_loss(
 
 @every_mechanism
 @pytest.mark.parametrize("relation", [ListRelation.ONE_ENTRY, ListRelation.ANY_LISTS])
-def test_the_extreme_lists_attain_the_stated_loss(mechanism: NeighbourhoodMechanism, relation: ListRelation) -> None:
+def test_the_extreme_lists_attain_the_stated_loss(mechanism: NeighbourMechanism, relation: ListRelation) -> None:
     stated = mechanism.list_loss.under(relation)
     first, second = mechanism.extreme_sums(relation)
     reports = all_reports(mechanism)
@@ -96,14 +94,14 @@ def test_the_extreme_lists_attain_the_stated_loss(mechanism: NeighbourhoodMechan
 
 
 @every_mechanism
-def test_log_likelihood_is_the_logarithm_of_probability(mechanism: NeighbourhoodMechanism) -> None:
+def test_log_likelihood_is_the_logarithm_of_probability(mechanism: NeighbourMechanism) -> None:
     for sums in few_sums(mechanism)[::5]:
         exact = [math.log(mechanism.probability(report, sums)) for report in mechanism.reports()]
         assert mechanism.log_likelihood(all_reports(mechanism), sums) == pytest.approx(exact, abs=1e-9)
 
 
 @every_mechanism
-def test_answers_are_distributed_as_probability_says(mechanism: NeighbourhoodMechanism) -> None:
+def test_answers_are_distributed_as_probability_says(mechanism: NeighbourMechanism) -> None:
     reports, draws = list(mechanism.reports()), 8000
     number_of = {report: number for number, report in enumerate(reports)}
     for sums in (few_sums(mechanism)[0], few_sums(mechanism)[6]):
@@ -118,7 +116,7 @@ def test_answers_are_distributed_as_probability_says(mechanism: NeighbourhoodMec
 
 
 @every_mechanism
-def test_a_seed_determines_the_answers_and_the_sums_stay_as_they_are(mechanism: NeighbourhoodMechanism) -> None:
+def test_a_seed_determines_the_answers_and_the_sums_stay_as_they_are(mechanism: NeighbourMechanism) -> None:
     sums = np.repeat(np.array(few_sums(mechanism)), 5, axis=0)
     before = sums.copy()
     first, again, another = (mechanism.randomize(sums, rng=np.random.default_rng(seed)) for seed in (7, 7, 8))
@@ -128,7 +126,7 @@ def test_a_seed_determines_the_answers_and_the_sums_stay_as_they_are(mechanism: 
 
 
 @every_mechanism
-def test_a_device_answers_from_the_operating_systems_randomness(mechanism: NeighbourhoodMechanism) -> None:
+def test_a_device_answers_from_the_operating_systems_randomness(mechanism: NeighbourMechanism) -> None:
     possible = set(mechanism.reports())
     for size in (0, 1, 200):
         answers = mechanism.randomize(np.resize(few_sums(mechanism), (size, mechanism.num_columns)), rng=OSRandom())
@@ -138,7 +136,7 @@ def test_a_device_answers_from_the_operating_systems_randomness(mechanism: Neigh
 
 
 @every_mechanism
-def test_sums_that_no_list_has_are_refused_by_row_and_never_quoted(mechanism: NeighbourhoodMechanism) -> None:
+def test_sums_that_no_list_has_are_refused_by_row_and_never_quoted(mechanism: NeighbourMechanism) -> None:
     sums = np.zeros((4, mechanism.num_columns), dtype=np.int64)
     sums[2, 0] = -6161
     with pytest.raises(DomainError, match=r"row 2: .* \(value withheld\)") as refusal:
@@ -151,7 +149,7 @@ def test_sums_that_no_list_has_are_refused_by_row_and_never_quoted(mechanism: Ne
 
 
 @every_mechanism
-def test_answers_of_another_shape_are_refused(mechanism: NeighbourhoodMechanism) -> None:
+def test_answers_of_another_shape_are_refused(mechanism: NeighbourMechanism) -> None:
     mechanism.check_reports(mechanism.blank(0))
     with pytest.raises(DomainError):
         mechanism.check_reports(np.zeros((3, mechanism.num_columns + 2)))
@@ -187,7 +185,7 @@ WAVES = (
 @pytest.mark.parametrize(("waves", "total"), WAVES)
 @pytest.mark.parametrize("relation", [ListRelation.ONE_ENTRY, ListRelation.ONE_RELATIONSHIP])
 def test_a_joint_audit_of_waves_refutes_a_claim_that_is_too_low_and_not_the_true_one(
-    waves: list[NeighbourhoodMechanism], total: float, relation: ListRelation
+    waves: list[NeighbourMechanism], total: float, relation: ListRelation
 ) -> None:
     # At 99% confidence one correct mechanism in a hundred would be refuted; here it is one in a million. The claim to
     # refute lies below the bound that 8,000 trials give for nearly every seed.

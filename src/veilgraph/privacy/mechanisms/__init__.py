@@ -9,7 +9,7 @@ from veilgraph.privacy.mechanisms.joint_grr import JointGRR
 from veilgraph.privacy.mechanisms.longitudinal_features import LongitudinalFeatures
 from veilgraph.privacy.mechanisms.longitudinal_grr import LongitudinalGRR
 from veilgraph.privacy.mechanisms.multi_bit import MultiBit
-from veilgraph.privacy.mechanisms.neighbourhood import NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms.neighbourhood import NeighbourMechanism
 from veilgraph.privacy.mechanisms.neighbourhood_class import NeighbourhoodClass
 from veilgraph.privacy.mechanisms.neighbourhood_histogram import NeighbourhoodHistogram
 from veilgraph.privacy.mechanisms.random_source import OSRandom, RandomIntegers
@@ -28,9 +28,9 @@ __all__ = [
     "LongitudinalGRR",
     "Mechanism",
     "MultiBit",
+    "NeighbourMechanism",
     "NeighbourhoodClass",
     "NeighbourhoodHistogram",
-    "NeighbourhoodMechanism",
     "OSRandom",
     "RandomIntegers",
     "RandomizedNeighbourList",

@@ -24,7 +24,7 @@ Sums = tuple[int, ...]
 """Published beliefs of a person's neighbours, added up for each class, in units of 1 / scale; or the list itself."""
 
 
-class NeighbourhoodMechanism(PackedForm, Hashable, Protocol):
+class NeighbourMechanism(PackedForm, Hashable, Protocol):
     """A randomizer of what a neighbour list adds up to, with its privacy loss.
 
     A neighbour adds whole numbers of at least 0, which sum to `scale`, or nothing if nothing is known about them.

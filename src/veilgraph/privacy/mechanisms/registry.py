@@ -20,7 +20,7 @@ from veilgraph.privacy.mechanisms.joint_grr import JointGRR
 from veilgraph.privacy.mechanisms.longitudinal_features import LongitudinalFeatures
 from veilgraph.privacy.mechanisms.longitudinal_grr import LongitudinalGRR
 from veilgraph.privacy.mechanisms.multi_bit import MultiBit
-from veilgraph.privacy.mechanisms.neighbourhood import NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms.neighbourhood import NeighbourMechanism
 from veilgraph.privacy.mechanisms.neighbourhood_class import NeighbourhoodClass
 from veilgraph.privacy.mechanisms.neighbourhood_histogram import NeighbourhoodHistogram
 from veilgraph.privacy.mechanisms.randomized_neighbour_list import RandomizedNeighbourList
@@ -245,7 +245,7 @@ FEATURE_FORMS: dict[str, type[GRRFS | JointGRR]] = {each.wire_name: each for eac
 """Mechanisms by which a campaign may ask for features, by their names in documents."""
 LABEL_FORMS: dict[str, type[LabelOnce]] = {each.wire_name: each for each in get_args(LabelOnce)}
 """Mechanisms by which a campaign may ask for the label, by their names in documents."""
-ANSWER_FORMS: dict[str, type[NeighbourhoodMechanism]] = {
+ANSWER_FORMS: dict[str, type[NeighbourMechanism]] = {
     each.wire_name: each for each in (NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList)
 }
 """Mechanisms by which a wave may ask about private neighbours, by their names in documents."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from veilgraph.campaign.document import Campaign
-from veilgraph.campaign.neighbour_series import NeighbourSeries, read_table_file
+from veilgraph.campaign.neighbours.series import read_table_file
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.notice import time_in_words
 from veilgraph.errors import CampaignError
 
@@ -56,13 +57,13 @@ def following_waves(folder: Path, before: Campaign, *, refused: Refused) -> list
         ((path, campaign),) = following.items()
         try:
             check_follows(campaign, before)
-            table = read_table_file(folder, campaign.neighbour_series, people=campaign.nodes)
+            table = read_table_file(folder, series_of(campaign.asked), people=campaign.nodes)
         except CampaignError as error:
             refused(path, str(error))
             break
         found.append(PublishedWave(campaign=campaign, path=path, table=table))
         before = campaign
-    known = {before.id, *(() if before.neighbours is None else before.neighbours.documents)}
+    known = {before.id, *before.asked.documents.earlier}
     for path, campaign in documents.items():
         if campaign.id not in known and _previous(campaign) != before.id:
             refused(path, _why_apart(campaign, before))
@@ -91,22 +92,22 @@ def wave_path(folder: Path, wave: int) -> Path:
 
 def check_follows(campaign: Campaign, before: Campaign) -> None:
     """Refuse a document that is not the next wave after another one, or keeps reports for longer than was promised."""
-    asked, known = campaign.neighbour_series, before.neighbours
-    earlier = ((), (), before.label_mechanism) if known is None else (known.documents, known.answers, known.label)
-    if asked.documents != (*earlier[0], before.id):
+    asked, known = campaign.asked, before.asked
+    if asked.documents.earlier != (*known.documents.earlier, before.id):
         raise CampaignError(_why_apart(campaign, before))
-    asks_alike = (campaign.schema.classes, campaign.label, campaign.graph, campaign.nodes) == (
-        before.schema.classes,
-        before.label,
-        before.graph,
-        before.nodes,
+    wave, series = asked.documents.number, series_of(asked)
+    asks_alike = all(
+        getattr(asked, name) == getattr(known, name)
+        for name in ("schema", "label_name", "graph_sha256", "nodes", "collected_label")
     )
-    asks_alike = asks_alike and (known is None or (asked.turns, asked.people) == (known.turns, known.people))
-    if (asked.answers[:-1], asked.label) != earlier[1:] or not asks_alike:
-        raise CampaignError(f"wave {asked.wave} has other people or earlier questions than its series: publish it anew")
-    if before.retention is not None and (campaign.retention is None or campaign.retention > before.retention):
+    if known.answers:
+        asks_alike = asks_alike and (series.turns, series.people) == (series_of(known).turns, series_of(known).people)
+    if asked.answers[:-1] != known.answers or not asks_alike:
+        raise CampaignError(f"wave {wave} has other people or earlier questions than its series: publish it anew")
+    agreed, kept = before.notice.retention, campaign.notice.retention
+    if agreed is not None and (kept is None or kept > agreed):
         raise CampaignError(
-            f"wave {asked.wave} keeps reports for longer than until {time_in_words(before.retention)}, which "
+            f"wave {wave} keeps reports for longer than until {time_in_words(agreed)}, which "
             "participants agreed to: publish it from the newest document"
         )
 
@@ -122,21 +123,20 @@ def _read_documents(folder: Path, refused: Refused) -> dict[Path, Campaign]:
         except OSError as error:
             refused(path, f"it cannot be read ({error.strerror})")
         else:
-            if read.id not in newest or newest[read.id][1].notice_version < read.notice_version:
+            if read.id not in newest or newest[read.id][1].notice.version < read.notice.version:
                 newest[read.id] = (path, read)
     return dict(newest.values())
 
 
 def _previous(campaign: Campaign) -> str | None:
-    return None if campaign.neighbours is None else campaign.neighbours.previous
+    return next(reversed(campaign.asked.documents.earlier), None)
 
 
 def _why_apart(campaign: Campaign, before: Campaign) -> str:
     """Say why a document follows from nothing that is known."""
-    asked: NeighbourSeries | None = campaign.neighbours
-    if asked is None or asked.first != before.series:
+    if not campaign.asked.documents.earlier or campaign.series != before.series:
         return "it is of another series: give each series a folder of its own"
-    wave = 0 if before.neighbours is None else before.neighbours.wave
-    if asked.wave <= wave:
-        return f"it is another document of wave {asked.wave}, which was open before: remove it"
-    return f"it is wave {asked.wave}, and the document before it was not taken up: see that it is here and complete"
+    wave = campaign.asked.documents.number
+    if wave <= before.asked.documents.number:
+        return f"it is another document of wave {wave}, which was open before: remove it"
+    return f"it is wave {wave}, and the document before it was not taken up: see that it is here and complete"

@@ -11,13 +11,15 @@ import numpy as np
 
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.campaign.document import Campaign
-from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries
-from veilgraph.campaign.people_file import people_of
+from veilgraph.campaign.neighbours.people_file import people_of
+from veilgraph.campaign.neighbours.series import NeighbourSeries
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report
 from veilgraph.errors import CampaignError, GraphError, ReportError, RunError
 from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph
 from veilgraph.graph.mutual_pairs import mutual_pairs
 from veilgraph.privacy.belief_table import BeliefTable
+from veilgraph.privacy.mechanisms import NeighbourMechanism
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,14 +37,13 @@ class NeighbourCollection:
 
     def __post_init__(self) -> None:
         first, *waves = self.documents
-        if first.neighbours is not None:
+        if first.asked.answers:
             raise CampaignError("the first document of a series asks for the label, and this one about neighbours")
         ids = tuple(each.id for each in self.documents)
         for number, (wave, table) in enumerate(zip_longest(waves, self.tables), start=1):
-            asked = None if wave is None else wave.neighbours
-            if asked is None or asked.documents != ids[:number]:
+            if wave is None or wave.asked.documents.earlier != ids[:number]:
                 raise CampaignError(f"document {number} is not wave {number} of this series: give its own documents")
-            if asked.table != (None if table is None else table.sha256):
+            if series_of(wave.asked).table != (None if table is None else table.sha256):
                 raise CampaignError(f"the table of wave {number} is not the one that its document names: give its own")
 
     @property
@@ -53,7 +54,7 @@ class NeighbourCollection:
     @property
     def waves(self) -> list[NeighbourSeries]:
         """What each wave asked."""
-        return [each.neighbours for each in self.documents if each.neighbours is not None]
+        return [series_of(document.asked) for document in self.documents[1:]]
 
     def parse(self, document: object) -> Report:
         """Validate JSON values as a report of one of the documents."""
@@ -110,15 +111,15 @@ class NeighbourCollection:
                 yield Report(
                     campaign=campaign.id,
                     node=names[node],
-                    features=None,
-                    label=None,
                     wave=asked.wave,
                     answer=answer if isinstance(answer, str) else tuple(answer),
                     series=asked.first,
                 )
 
 
-def _wave(mechanism: Answer, table: BeliefTable | None, people: Graph, said: dict[str, Any]) -> NeighbourWave:
+def _wave(
+    mechanism: NeighbourMechanism, table: BeliefTable | None, people: Graph, said: dict[str, Any]
+) -> NeighbourWave:
     answered = np.array([name in said for name in people.names], dtype=np.bool_)
     answers = mechanism.blank(people.num_nodes)
     rows = [said[name] for name in people.names if name in said]

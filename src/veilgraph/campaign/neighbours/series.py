@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from veilgraph.campaign.stated_guarantee import epsilon_text
 from veilgraph.errors import BudgetError, CampaignError
 from veilgraph.privacy.accounting import Guarantee, NeighbourTerms, guarantee_of
 from veilgraph.privacy.belief_table import BeliefTable
-from veilgraph.privacy.epsilon import ListLoss, ListRelation, add_epsilons, state_epsilon
-from veilgraph.privacy.mechanisms import NeighbourhoodMechanism
+from veilgraph.privacy.epsilon import ListLoss, ListRelation, add_epsilons
+from veilgraph.privacy.mechanisms import NeighbourMechanism
 from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
 from veilgraph.privacy.mechanisms.registry import ANSWER_FORMS, LabelOnce
 from veilgraph.privacy.mechanisms.wire import find_form
@@ -28,10 +29,8 @@ from veilgraph.privacy.strict_json import (
     expect_list,
     expect_object,
     expect_whole,
-    number_text,
 )
 
-Answer = NeighbourhoodMechanism
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -57,7 +56,7 @@ class NeighbourSeries:
 
     documents: tuple[str, ...]
     label: LabelOnce
-    answers: tuple[Answer, ...]
+    answers: tuple[NeighbourMechanism, ...]
     people: str
     table: str | None
     turns: int | None = None
@@ -108,7 +107,7 @@ class NeighbourSeries:
         return len(self.documents)
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> NeighbourMechanism:
         """Mechanism of this wave."""
         return self.answers[-1]
 
@@ -118,9 +117,9 @@ class NeighbourSeries:
         return self.answer.asks_for_lists
 
     @property
-    def published(self) -> set[str]:
+    def published(self) -> frozenset[str]:
         """SHA-256 of each file that is published for this wave."""
-        return {self.people} if self.table is None else {self.people, self.table}
+        return frozenset({self.people} if self.table is None else {self.people, self.table})
 
     @property
     def wave_guarantee(self) -> Guarantee:
@@ -160,9 +159,11 @@ class NeighbourSeries:
         return {
             "wave": _texts(self.answer.list_loss),
             "series": {
-                "label": _text(label),
+                "label": epsilon_text(label),
                 "lists": _texts(total),
-                "lists_and_record": {each.key: _text(add_epsilons(label, total.under(each))) for each in with_record},
+                "lists_and_record": {
+                    each.key: epsilon_text(add_epsilons(label, total.under(each))) for each in with_record
+                },
             },
         }
 
@@ -189,10 +190,6 @@ class NeighbourSeries:
             table=parts["table"],
         )
 
-    def is_turn_of(self, node: str) -> bool:
-        """Return whether a person may answer this wave."""
-        return self.turns is None or turn_of(node, self.turns) == self.wave
-
     def check_table(self, published: bytes, *, people: int) -> BeliefTable:
         """Return the belief table of this wave; refuse another one.
 
@@ -211,15 +208,6 @@ class NeighbourSeries:
                 f"{people:,} and {self.label.domain_size}: publish another one"
             )
         return table
-
-
-def turn_of(node: str, turns: int) -> int:
-    """Return the wave that a person answers, from 1, by a hash of their id: everybody can compute it.
-
-    >>> [turn_of(node, 4) for node in ("u1", "u2", "u3")]
-    [2, 1, 1]
-    """
-    return 1 + int.from_bytes(hashlib.sha256(node.encode()).digest()[30:], "big") % turns
 
 
 def table_path(folder: Path, sha256: str) -> Path:
@@ -252,8 +240,4 @@ def read_table_file(folder: Path | None, series: NeighbourSeries, *, people: int
 
 
 def _texts(loss: ListLoss) -> dict[str, str]:
-    return {each.key: _text(loss.under(each)) for each in ListRelation}
-
-
-def _text(epsilon: float) -> str:
-    return number_text(state_epsilon(epsilon))
+    return {each.key: epsilon_text(loss.under(each)) for each in ListRelation}

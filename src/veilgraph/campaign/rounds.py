@@ -1,0 +1,167 @@
+"""A campaign that asks everything again in each of several rounds, and randomizes the answers by L-GRR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from veilgraph.campaign.exposure import Exposure
+from veilgraph.campaign.once import Once, OnceWords
+from veilgraph.campaign.stated_guarantee import epsilon_text
+from veilgraph.errors import CampaignError, ReportError
+from veilgraph.privacy.accounting import SeriesTerms
+from veilgraph.privacy.epsilon import HistoryRelation
+from veilgraph.privacy.mechanisms import LongitudinalFeatures, WaveEvidence
+from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
+from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.privacy.strict_json import expect_object, expect_whole
+
+_MAX_SIZES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounds(Once):
+    """Features, a label or both, asked of each person again in each round."""
+
+    key = "waves"
+    report_keys = Once.report_keys | {"wave"}
+    first_round = 1
+
+    feature_mechanism: LongitudinalFeatures | None = None
+    label_mechanism: WaveEvidence | None = None
+
+    def _check_mechanisms(self) -> None:
+        features = self.feature_mechanism
+        if features is not None and len(features.series) > _MAX_SIZES:
+            raise CampaignError(
+                f"the features of a series have {len(features.series)} different numbers of values, and a device "
+                f"checks at most {_MAX_SIZES}: give columns the same number of values or bins"
+            )
+        super()._check_mechanisms()
+
+    @property
+    def terms(self) -> SeriesTerms:
+        """The rounds and what all of them together reveal at most."""
+        if (series := self.guarantee.series) is None:
+            raise CampaignError("a campaign in rounds is answered by L-GRR: give it such mechanisms")
+        return series
+
+    @classmethod
+    def _mechanisms(cls, bound: Mapping[str, Any], schema: FeatureSchema) -> dict[str, Any]:
+        features, label = bound["features"], bound["label"]
+        asked = set() if features is None else {"features"}
+        waves = expect_object(bound["waves"], {"count", "values", "epsilon", "table", "guarantee"} | asked, "waves")
+        expect_whole(waves["count"], "waves.count", 1, MAX_WAVES)
+        expect_whole(waves["values"], "waves.values", 1, 2**53 - 1)
+        read: dict[str, Any] = {}
+        if features is not None:
+            expect_object(waves["features"], {"epsilon", "tables"}, "waves.features")
+            read["feature_mechanism"] = LongitudinalFeatures.read_series(features, schema.domain_sizes, waves)
+        if label is not None:
+            read["label_mechanism"] = WaveEvidence.read_series(label, schema.num_classes, waves)
+        return read
+
+    def _check_stated(self, bound: Mapping[str, Any]) -> None:
+        """Refuse rounds whose integers or epsilons are not those that follow from the schema and the budget."""
+        stated, derived = bound["waves"], self.bound["waves"]
+        if stated["table"] != derived["table"] or stated.get("features") != derived.get("features"):
+            raise CampaignError("the tables of the waves do not hold the integers that their epsilons give")
+        if stated["guarantee"] != derived["guarantee"]:
+            raise CampaignError("waves.guarantee is not what the tables give; do not answer it")
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """Part of the document that reports are bound to, as JSON values."""
+        terms, features, label = self.terms, self.feature_mechanism, self.label_mechanism
+        waves = {
+            "count": terms.waves,
+            "values": terms.values,
+            "epsilon": None,
+            "table": None,
+            "guarantee": {relation.key: epsilon_text(terms.total.under(relation)) for relation in HistoryRelation},
+            **({} if label is None else label.wave_document),
+            **({} if features is None else {"features": features.wave_document}),
+        }
+        return super().bound | {"waves": waves}
+
+    @property
+    def words(self) -> RoundsWords:
+        """What people read about the questions and the guarantee."""
+        return RoundsWords(self)
+
+    @property
+    def report_parts(self) -> dict[str, dict[str, Any]]:
+        """JSON schema of each part of a report, besides campaign and node; a part that is not collected is null."""
+        return super().report_parts | {"wave": {"type": "integer", "minimum": 1, "maximum": self.terms.waves}}
+
+    @property
+    def longest_report(self) -> dict[str, Any]:
+        """Parts of a report that no other one is longer than, as JSON values."""
+        return super().longest_report | {"wave": self.terms.waves}
+
+    def read_report(self, document: Mapping[str, Any], node: str) -> dict[str, Any]:
+        """Return the parts of a report about a node, checked, under the names that `Report` has for them."""
+        read, number = super().read_report(document, node), document["wave"]
+        if type(number) is not int or not 1 <= number <= self.terms.waves:
+            raise ReportError(f"wave: it must be a whole number from 1 to {self.terms.waves}")
+        return read | {"wave": number}
+
+    @property
+    def stored_number(self) -> int | None:
+        """Number under which a store keeps the reports: they have several."""
+        return None
+
+    def number_now(self, open_round: int | None) -> int | None:
+        """Return the number under which a store keeps the reports that are asked for now; None between two rounds."""
+        return open_round
+
+    def check_round(self, open_round: int | None) -> None:
+        """Refuse the number of an open round that this campaign does not have."""
+        if open_round is not None:
+            expect_whole(open_round, "wave", 1, self.terms.waves)
+
+    def is_round_open(self, number: int | None, open_round: int | None) -> bool:
+        """Return whether reports of a round are accepted, if the last one that was opened is `open_round`."""
+        return (number or 0) <= (open_round or 0)
+
+    @property
+    def asks_one_report(self) -> bool:
+        """Whether a person sends one report to the collection: they send one in each round."""
+        return False
+
+    def combined(self, rounds: str) -> str | None:
+        """Return which reports of a person are combined, "all" or "latest"."""
+        return rounds
+
+
+class RoundsWords(OnceWords):
+    """Words of a campaign that asks in rounds."""
+
+    asked: Rounds
+
+    @property
+    def all_reports(self) -> str:
+        """What the guarantee is about."""
+        return f"All {self.asked.terms.waves} reports together"
+
+    @property
+    def guarantee_in_brief(self) -> list[str]:
+        """Those sentences about the guarantee that a check of the document prints: one relation is not enough."""
+        return self.guarantee
+
+    @property
+    def guarantee_when_made(self) -> list[str]:
+        """Those sentences about the guarantee that are said when the campaign is made."""
+        return self.guarantee
+
+    def open_round(self, number: int | None) -> list[str]:
+        """Say which round is open; nothing between two rounds."""
+        return [] if number is None else [f"Wave {number} of {self.asked.terms.waves} is open."]
+
+    def exposures(self, label: str) -> list[Exposure]:
+        """Return what all reports of a person, their parts and one answer reveal at most; all reports come first."""
+        part, never = f"The answers to “{label}”, if they never change", HistoryRelation.UNCHANGED.value
+        if self.asked.feature_mechanism is not None:
+            part, never = "All answers of all rounds, if none of them ever changes", never.replace("values", "records")
+        return [*super().exposures(label), Exposure.of(part, self.asked.terms.total.unchanged, never)]
