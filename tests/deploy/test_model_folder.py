@@ -15,11 +15,12 @@ from tests.support.collected import Collected
 from tests.support.damage import (
     DOCUMENT_TEXTS,
     FILE_DAMAGES,
+    SEALED,
     bomb,
     changed_arrays,
     packed,
     retyped,
-    strip_comment,
+    seal_model,
     unpacked,
 )
 from tests.support.trained import train_files, train_reports
@@ -62,16 +63,16 @@ FILES = ["campaign.json", "model.json", "nodes.json", "reports.jsonl", "training
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(params=["manifest", "earlier version"])
+@pytest.fixture(params=["model", SEALED])
 def copy(trained: Path, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return a copy of the model's folder, as it is written today or as earlier versions wrote it."""
-    folder = shutil.copytree(trained, tmp_path / "model")
-    if request.param == "earlier version":
-        document = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-        del document["manifest"]
-        (folder / "training.json").write_text(json.dumps(document), encoding="utf-8")
-        strip_comment(folder / "weights.npz")
+    """Return a copy of the model's folder, or one whose manifests are written anew after each damage.
+
+    The second has no order of the nodes, so that a prediction applies the weights.
+    """
+    folder = Path(shutil.copytree(trained, tmp_path / request.param))
+    if folder.name == SEALED:
         (folder / "nodes.json").unlink()
+        seal_model(folder)
     return folder
 
 
@@ -79,6 +80,8 @@ def check_refused(collected: Collected, folder: Path, capsys: Capture, damage: s
     """Check that a prediction ends with one sentence and code 2, and writes nothing; return the sentence."""
     out = folder.parent / "predictions.csv"
     capsys.readouterr()
+    if folder.name == SEALED:
+        seal_model(folder)
     assert collected.command("predict", model=folder, graph=collected.folder / "edges.csv", out=out) == 2, damage
     (sentence,) = capsys.readouterr().err.strip().splitlines()
     assert not out.exists(), damage
@@ -97,14 +100,10 @@ def test_a_damaged_file_is_one_sentence(
     collected: Collected, copy: Path, capsys: Capture, file: str, damage: str
 ) -> None:
     if not (copy / file).exists():
-        pytest.skip("earlier versions did not keep the order of the nodes")
+        pytest.skip("this copy has no order of the nodes")
     FILE_DAMAGES[damage](copy / file)
-    if (
-        file == "reports.jsonl"
-        and damage == "empty"
-        and "manifest" not in json.loads((copy / "training.json").read_text())
-    ):
-        return  # a model of no reports: in an earlier version nothing says otherwise
+    if copy.name == SEALED and file == "reports.jsonl" and damage == "empty":
+        return  # a model of no reports: nothing but the manifest says otherwise
     check_refused(collected, copy, capsys, f"{file} {damage}")
 
 
@@ -168,6 +167,16 @@ def test_any_changed_byte_is_named_with_its_file(
     content[digit] = ord("1") if content[digit] != ord("1") else ord("2")
     (folder / file).write_bytes(content)
     assert file in check_refused(collected, folder, capsys, file)
+
+
+def test_a_description_without_a_manifest_is_refused(
+    collected: Collected, trained: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    folder = shutil.copytree(trained, tmp_path / "model")
+    facts = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    del facts["manifest"]
+    (folder / "training.json").write_text(json.dumps(facts), encoding="utf-8")
+    assert "by the manifest" in check_refused(collected, folder, capsys, "no manifest")
 
 
 WRITTEN = ["weights.npz", "model.json", "campaign.json", "reports.jsonl", "nodes.json"]

@@ -190,16 +190,6 @@ def test_a_saved_method_gives_the_same_sets(tmp_path: Path) -> None:
     assert (loaded.predict_sets(0.8, silent) == veil.predict_sets(0.8, silent)).all()
 
 
-def test_a_model_of_an_earlier_version_loads_and_has_no_sets(tmp_path: Path) -> None:
-    veil = LabelVeil().fit(*collected())
-    veil.conformal_ = None
-    veil.save(tmp_path)
-    loaded = LabelVeil.load(tmp_path, device="cpu")
-    assert (loaded.predict() == veil.predict()).all()
-    with pytest.raises(FitError, match="train it again"):
-        loaded.predict_sets()
-
-
 def test_a_method_without_sets_says_which_methods_have_them() -> None:
     with pytest.raises(FitError, match="use Veil or LabelVeil"):
         StructureOnly().fit(*collected()).predict_sets()

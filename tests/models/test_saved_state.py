@@ -15,12 +15,13 @@ from typing_extensions import TypeAliasType
 from tests.support.damage import (
     DOCUMENT_TEXTS,
     FILE_DAMAGES,
+    SEALED,
     bomb,
     changed_arrays,
     lacking,
     packed,
     retyped,
-    strip_comment,
+    seal_method,
     unpacked,
 )
 from veilgraph.datasets import csbm
@@ -59,6 +60,8 @@ def predictions(name: str) -> NDArray[np.float32]:
 
 def predict(name: str, folder: Path) -> NDArray[np.float32]:
     method, perturbed = fitted(name)
+    if folder.name == SEALED:
+        seal_method(folder)
     return type(method).load(folder, device="cpu").predict_proba(perturbed)
 
 
@@ -72,13 +75,11 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["manifest", "earlier version"])
+@pytest.fixture(params=["saved", SEALED])
 def saved(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return the folder of a method, as it is written today or as earlier versions wrote it."""
-    fitted(name)[0].save(tmp_path / "saved")
-    if request.param == "earlier version":
-        strip_comment(tmp_path / "saved" / "weights.npz")
-    return tmp_path / "saved"
+    """Return the folder of a method, as it was saved, or one whose manifest is written anew after each damage."""
+    fitted(name)[0].save(tmp_path / request.param)
+    return tmp_path / str(request.param)
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def check_refused(name: str, folder: Path, damage: str) -> None:
         assert len(str(found).splitlines()) == 1, damage
         assert len(str(found)) - len(str(folder)) < 600, damage
     else:
-        assert not comment_of((folder / "weights.npz").read_bytes()), damage
+        assert folder.name == SEALED, damage
         np.testing.assert_allclose(found, predictions(name), rtol=0, atol=ROUNDING, err_msg=damage)
 
 
@@ -165,6 +166,14 @@ def test_the_weights_of_another_fit_are_noticed_by_the_manifest(name: str, tmp_p
     arrays[list(arrays)[-1]].flat[0] += np.float32(1e-3)
     (tmp_path / "weights.npz").write_bytes(packed(arrays, comment_of(content)))
     with pytest.raises(FitError, match=r"weights\.npz was changed after it was written, by the manifest"):
+        type(method).load(tmp_path)
+
+
+def test_weights_without_a_manifest_are_refused(name: str, tmp_path: Path) -> None:
+    method, _ = fitted(name)
+    method.save(tmp_path)
+    (tmp_path / "weights.npz").write_bytes(packed(unpacked((tmp_path / "weights.npz").read_bytes())))
+    with pytest.raises(FitError, match="by the manifest"):
         type(method).load(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
@@ -13,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.graph.array_files import comment_of
+from veilgraph.graph.array_files import comment_of, digest_of_arrays, unpack_arrays
+from veilgraph.models.saved_state import digest_of_document
 
 Arrays = dict[str, NDArray[Any]]
+_TRAINING = "training.json"
 
 DEEP = "[" * 100_000
 JSON_VALUES: tuple[Any, ...] = (None, True, 7, 0.5, "text", [["x"]], {"x": {"y": "z"}})
@@ -121,9 +124,43 @@ def unpacked(content: bytes) -> Arrays:
         return dict(archive)
 
 
-def strip_comment(path: Path) -> None:
-    """Write an archive without its comment, as earlier versions did."""
-    path.write_bytes(packed(unpacked(path.read_bytes())))
+SEALED = "sealed"
+"""Name of a file or folder whose digests are written anew after each damage, as everyone who can write it can."""
+
+
+def seal_method(folder: Path) -> None:
+    """Write the manifest of a method's files anew, if both can be read."""
+    try:
+        document = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        arrays = unpack_arrays((folder / "weights.npz").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return
+    digests = f"document:{digest_of_document(document)} arrays:{digest_of_arrays(arrays)}"
+    (folder / "weights.npz").write_bytes(packed(arrays, digests))
+
+
+def seal_model(folder: Path) -> None:
+    """Write both manifests of a model's folder anew, if its files can be read."""
+    seal_method(folder)
+    try:
+        facts = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
+        manifest = facts.pop("manifest")
+        names = [name for name in sorted(manifest.keys() - {_TRAINING}) if (folder / name).exists()]
+        kept = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+    except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        return
+    facts["manifest"] = kept | {_TRAINING: digest_of_document(facts)}
+    (folder / _TRAINING).write_text(json.dumps(facts), encoding="utf-8")
+
+
+def seal_checkpoint(path: Path) -> None:
+    """Write the digest of a checkpoint anew, if its arrays can be read."""
+    try:
+        arrays = unpack_arrays(path.read_bytes())
+    except (OSError, ValueError):
+        return
+    task = {name: arrays.pop(name) for name in ("work", "content") if name in arrays}
+    path.write_bytes(packed(arrays | task | {"content": np.array(digest_of_arrays(arrays))}))
 
 
 @cache

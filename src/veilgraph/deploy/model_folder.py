@@ -95,16 +95,13 @@ class Model:
     def load(cls, folder: Path, *, device: str = "auto") -> Model:
         """Read a folder that `save` wrote; refuse one that is unfinished, damaged or mixed up.
 
-        Folders of earlier versions have no manifest: then types, shapes and finite numbers are checked.
-
         Args:
             folder: folder of the model.
             device: device for predictions: "auto", "cpu" or "cuda".
         """
         try:
             facts = read_object(folder / _TRAINING)
-            if _MANIFEST in facts:
-                _check_manifest(folder, facts)
+            _check_manifest(folder, facts)
             campaign = Campaign.from_json((folder / _CAMPAIGN).read_bytes())
             kind = METHODS[facts["method"]].estimator
             (folder / REPORTS).open("rb").close()
@@ -228,7 +225,7 @@ def _manifest(folder: Path, facts: Mapping[str, Any]) -> dict[str, str]:
 
 def _check_manifest(folder: Path, facts: dict[str, Any]) -> None:
     """Take the manifest out of the description of the training, and refuse files that it does not describe."""
-    stated, found = facts.pop(_MANIFEST), _manifest(folder, facts)
+    stated, found = facts.pop(_MANIFEST, None), _manifest(folder, facts)
     for name in dict.fromkeys([*found, *(stated if isinstance(stated, dict) else ())]):
         if not isinstance(stated, dict) or stated.get(name) != found.get(name):
             raise RunError(f"{folder}: {name} was changed after the training, by the manifest; {_REMEDY}")

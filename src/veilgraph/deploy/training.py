@@ -295,7 +295,7 @@ def _forget_probabilities(method: Method) -> None:
     """Leave the probabilities of this process's part out of the model: no process has those of all nodes."""
     fitted = cast(Any, method)
     fitted.probabilities_ = np.empty((0, fitted.probabilities_.shape[1]), dtype=np.float32)
-    if isinstance(method, Veil) and method.conformal_ is not None:
+    if isinstance(method, Veil):
         method.conformal_ = method.conformal_.without_nodes()
 
 

@@ -191,8 +191,7 @@ def _summary(
 def _protected_and_spent(private: PrivateGraph, design: NeighbourDesign) -> dict[str, Any]:
     """Return the guarantee of a design, and what its lists cost; no guarantee where it cannot be collected.
 
-    The user level is any two records with any two lists. It is computed from the design, and not read from stored
-    fits: those of lists by older versions counted the label alone.
+    The user level is any two records with any two lists. It is computed from the design.
     """
     people, schema = private.graph.num_nodes, private.schema
     if design.answer == LIST and people > MOST_PEOPLE:

@@ -397,12 +397,11 @@ def check_parameters(cls: type[Method], parameters: dict[str, Any]) -> None:
 
 
 def _restore_domain(method: Method, saved: SavedMethod) -> None:
-    """Set the names of the classes and the number of features; a folder of an earlier version has codes as names."""
+    """Set the names of the classes and the number of features."""
     count = method.predict_proba().shape[1]
-    names = saved.classes or tuple(map(str, range(count)))
-    if len(names) != count:
-        raise FitError(f"it names {len(names)} classes, and its probabilities are of {count}")
-    method.classes_, method.n_features_in_ = np.array(names), saved.num_features
+    if len(saved.classes) != count:
+        raise FitError(f"it names {len(saved.classes)} classes, and its probabilities are of {count}")
+    method.classes_, method.n_features_in_ = np.array(saved.classes), saved.num_features
 
 
 def _check_distributions(probabilities: NDArray[np.float32]) -> None:

@@ -26,6 +26,13 @@ _LARGEST_LOGIT, _STEP = 16.0, 1 / 64
 _THRESHOLDS = round(2 * _LARGEST_LOGIT / _STEP) + 1
 _VARIANCE, _REPORTING, _COVERAGE = "conformal.variance", "conformal.reporting", "conformal.coverage"
 _REPORTS = "conformal.reports"
+SAVED_TYPES: dict[str, Any] = {
+    _VARIANCE: float,
+    _REPORTS: int,
+    _REPORTING: NDArray[np.bool_],
+    _COVERAGE: NDArray[np.float64],
+}
+"""Names and types of what `ConformalSets.fitted_state` saves."""
 _MAX_SETS, _MAX_ENTRIES = 64, 2**22
 
 
@@ -102,26 +109,19 @@ class ConformalSets:
 
     def fitted_state(self) -> FittedState:
         """Return what a method saves of it; `from_state` takes it back."""
-        arrays: dict[str, NDArray[Any]] = {_REPORTING: self.reporting, _COVERAGE: self.coverage}
-        elsewhere = {_REPORTS: self.reports_elsewhere} if self.reports_elsewhere else {}
-        return FittedState(values={_VARIANCE: self.variance} | elsewhere, arrays=arrays)
-
-    @staticmethod
-    def saved_types(state: FittedState) -> dict[str, Any]:
-        """Return the names and types of `fitted_state` if a saved state has them, and no names otherwise."""
-        types: dict[str, Any] = {_VARIANCE: float, _REPORTING: NDArray[np.bool_], _COVERAGE: NDArray[np.float64]}
-        types |= {_REPORTS: int} if _REPORTS in state.values else {}
-        return types if types.keys() & (state.values.keys() | state.arrays.keys()) else {}
+        return FittedState(
+            values={_VARIANCE: self.variance, _REPORTS: self.reports_elsewhere},
+            arrays={_REPORTING: self.reporting, _COVERAGE: self.coverage},
+        )
 
     @classmethod
-    def from_state(cls, state: FittedState) -> ConformalSets | None:
-        """Return the sets of a saved state that was checked by `saved_types`; None if it has none."""
-        if _VARIANCE not in state.values:
-            return None
-        coverage, reporting = state.arrays[_COVERAGE], state.arrays[_REPORTING]
-        elsewhere = state.values.get(_REPORTS, 0)
+    def from_state(cls, state: FittedState) -> ConformalSets:
+        """Return the sets of a saved state that has the names and types of `SAVED_TYPES`."""
         return cls(
-            coverage=coverage, reporting=reporting, variance=state.values[_VARIANCE], reports_elsewhere=elsewhere
+            coverage=state.arrays[_COVERAGE],
+            reporting=state.arrays[_REPORTING],
+            variance=state.values[_VARIANCE],
+            reports_elsewhere=state.values[_REPORTS],
         )
 
 

@@ -2,8 +2,7 @@
 
 The manifest is the comment of the archive: digests of the document and of names, types, shapes and values of the
 arrays. It finds damage: files that were truncated, mixed up or edited. It is no signature, because everyone who can
-write the folder can write a new manifest. Folders of earlier versions have none. Types, shapes and finite numbers are
-checked in any case.
+write the folder can write a new manifest. Types, shapes and finite numbers are checked besides.
 """
 
 from __future__ import annotations
@@ -56,15 +55,15 @@ class SavedMethod:
         method: name of the method.
         parameters: its constructor parameters.
         state: its fitted state.
-        classes: names of the classes; empty in folders of earlier versions.
+        classes: names of the classes.
         num_features: number of features of the schema.
     """
 
     method: str
     parameters: dict[str, Any]
     state: FittedState
-    classes: tuple[str, ...] = ()
-    num_features: int = 0
+    classes: tuple[str, ...]
+    num_features: int
 
     def write(self, folder: Path) -> None:
         """Write both files, each whole or not at all."""
@@ -81,19 +80,17 @@ class SavedMethod:
         document = read_object(folder / DOCUMENT)
         content = (folder / WEIGHTS).read_bytes()
         arrays = unpack_arrays(content)
-        if stated := comment_of(content):
-            for file, digest in zip((DOCUMENT, WEIGHTS), _manifest(document, arrays), strict=True):
-                if digest not in stated.split():
-                    raise FitError(f"{file} was changed after it was written, by the manifest")
+        stated = comment_of(content).split()
+        for file, digest in zip((DOCUMENT, WEIGHTS), _manifest(document, arrays), strict=True):
+            if digest not in stated:
+                raise FitError(f"{file} was changed after it was written, by the manifest")
         _check_finite(arrays)
-        check_types(document, {"method": str, "parameters": dict[str, Any]})
-        domain = {"classes": document.pop("classes", []), "num_features": document.pop("num_features", 0)}
-        check_types(domain, {"classes": list[str], "num_features": int})
+        check_types(document, {"method": str, "parameters": dict[str, Any], "classes": list[str], "num_features": int})
         return cls(
             method=document.pop("method"),
             parameters=document.pop("parameters"),
-            classes=tuple(domain["classes"]),
-            num_features=domain["num_features"],
+            classes=tuple(document.pop("classes")),
+            num_features=document.pop("num_features"),
             state=FittedState(values=document, arrays=arrays),
         )
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from tests.models.test_conformance import PERTURBED, SPLIT
-from tests.support.damage import strip_comment
 from veilgraph.errors import FitError, RunError
 from veilgraph.models import RGNN, PlainGNN
 from veilgraph.models.engine.batch_planner import estimate_memory
@@ -61,18 +60,6 @@ def test_the_format_of_a_model_folder_stays_readable_by_other_versions(tmp_path:
     with np.load(tmp_path / "weights.npz", allow_pickle=False) as archive:
         names = ("first.weight", "first.bias", "second.weight", "second.bias")
         assert list(archive) == ["probabilities", *(f"weight:{name}" for name in names)]
-
-
-def test_a_folder_from_before_calibration_is_read_with_its_own_probabilities(tmp_path: Path) -> None:
-    method = RGNN(epochs=2, num_clusters=4).fit(PERTURBED, SPLIT)
-    method.save(tmp_path)
-    document = json.loads((tmp_path / "model.json").read_text())
-    del document["temperature"], document["doubt"]
-    (tmp_path / "model.json").write_text(json.dumps(document))
-    strip_comment(tmp_path / "weights.npz")
-    found = RGNN.load(tmp_path)
-    assert (found.temperature_, found.doubt_) == (1.0, 0.0)
-    assert (found.predict_proba(PERTURBED).argmax(axis=1) == method.predict()).all()
 
 
 def test_a_custom_backbone_trains_and_loads(tmp_path: Path) -> None:

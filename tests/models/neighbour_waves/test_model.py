@@ -14,7 +14,6 @@ from veilgraph.errors import FitError, GraphError
 from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import NeighbourWaves
-from veilgraph.models.saved_state import FittedState
 from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.mechanisms import GRR, JointGRR, NeighbourhoodClass, NeighbourhoodHistogram
 
@@ -183,12 +182,3 @@ def test_a_saved_model_reads_features_again(told: tuple[PerturbedGraph, Neighbou
     np.testing.assert_allclose(loaded.predict_proba(perturbed), method.predict_proba(), atol=1e-6)
     silent = loaded.predict_proba(without_features(perturbed))
     assert not np.allclose(silent, method.predict_proba())
-
-
-def test_a_model_of_an_earlier_version_reads_no_features(collected: tuple[PerturbedGraph, NeighbourWaves]) -> None:
-    state = collected[1].fitted_state()
-    earlier = {name: value for name, value in state.values.items() if name != "feature_factor"}
-    method = NeighbourWaves()
-    method.restore(FittedState(values=earlier, arrays=state.arrays))
-    assert method.feature_factor_ == 0
-    np.testing.assert_array_equal(method.predict_proba(), collected[1].predict_proba())

@@ -60,7 +60,6 @@ from veilgraph.reconstruct.operators import GraphOperators, operators_of
 G = TypeVar("G", bound="GNNMethod")
 
 _CUSTOM = "custom"
-_NOT_CALIBRATED = {"temperature": 1.0, "doubt": 0.0}
 
 
 @dataclass(kw_only=True)
@@ -245,12 +244,7 @@ class GNNMethod(Method):
         return FittedState(values=values, arrays={"probabilities": self.probabilities_} | weights)
 
     def restore(self, state: FittedState) -> None:
-        """Set what `fitted_state` returned; the network checks the weights' shapes when it takes them.
-
-        Models of earlier versions are not calibrated: their temperature is 1, without doubt.
-        """
-        if state.values.keys().isdisjoint(_NOT_CALIBRATED):
-            state = FittedState(values=_NOT_CALIBRATED | state.values, arrays=state.arrays)
+        """Set what `fitted_state` returned; the network checks the weights' shapes when it takes them."""
         arrays = dict(state.arrays)
         weights = {name: NDArray[Any] for name in arrays if name.startswith("weight:")}
         state.check(

@@ -227,8 +227,7 @@ class NeighbourWaves(Method):
 
     def restore(self, state: FittedState) -> None:
         """Set the fitted attributes to a state that `fitted_state` returned; refuse one of another form."""
-        earlier = {"feature_factor": 0.0}  # models of earlier versions read no features
-        super().restore(FittedState(values=earlier | state.values, arrays=state.arrays))
+        super().restore(state)
         shapes = {name: state.arrays[name].shape for name in ("prior", "probabilities", "without_own_report")}
         nodes_and_classes = (*self.probabilities_.shape[:1], *self.prior_.shape)
         if self.prior_.ndim != 1 or {self.probabilities_.shape, self.without_own_report_.shape} != {nodes_and_classes}:

@@ -24,7 +24,7 @@ from veilgraph.models.base import (
     begin_fit,
     check_is_fitted,
 )
-from veilgraph.models.conformal import ConformalSets, calibrate_sets
+from veilgraph.models.conformal import SAVED_TYPES, ConformalSets, calibrate_sets
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.saved_state import FittedState, check_types
 from veilgraph.models.unused_reports import UnusedReports
@@ -104,7 +104,7 @@ class Veil(Method):
         feature_pool_: After fitting, the pool with feature likelihoods; None if they do not improve it.
         contamination_: After fitting, the label reports that were not randomized; None if none were found.
         probabilities_: After fitting, class probabilities of the fitted graph, [nodes, classes].
-        conformal_: After fitting, the coverage of sets of classes; None in a model of an earlier version.
+        conformal_: After fitting, the coverage of sets of classes.
 
     >>> Veil().uses_features
     True
@@ -119,7 +119,7 @@ class Veil(Method):
     feature_pool_: OpinionPool | None = field(init=False, default=None, repr=False, compare=False)
     contamination_: Contamination | None = field(init=False, default=None, repr=False, compare=False)
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
-    conformal_: ConformalSets | None = field(init=False, default=None, repr=False, compare=False)
+    conformal_: ConformalSets = field(init=False, repr=False, compare=False)
 
     @classmethod
     def unmet_need(cls, features: Mechanism | None) -> str | None:
@@ -192,8 +192,6 @@ class Veil(Method):
     def conformal_sets(self) -> ConformalSets:
         """Return the coverage of sets of classes, estimated from out-of-fold reports."""
         check_is_fitted(self)
-        if self.conformal_ is None:
-            raise FitError("the model was fitted by an earlier version, which did not calibrate sets: train it again")
         return self.conformal_
 
     def predict_without_own_report(self, perturbed: PerturbedGraph) -> NDArray[np.float64]:
@@ -225,7 +223,7 @@ class Veil(Method):
             arrays |= {f"{name}.weights": pool.weights.cpu().numpy(), f"{name}.bias": pool.bias.cpu().numpy()}
         objectives = {name: pool.objective for name, pool in pools.items()}
         values: dict[str, Any] = {"calibration": self.calibration_, "objectives": objectives}
-        sets = FittedState() if self.conformal_ is None else self.conformal_.fitted_state()
+        sets = self.conformal_.fitted_state()
         if self.contamination_ is not None:
             values["contamination"] = asdict(self.contamination_)
         return FittedState(values=values | sets.values, arrays=arrays | sets.arrays)
@@ -235,22 +233,20 @@ class Veil(Method):
         names = ("pool", "feature_pool") if "feature_pool.weights" in state.arrays else ("pool",)
         numbers = [f"{name}.{part}" for name in names for part in ("weights", "bias")]
         floats = dict.fromkeys(["probabilities", *numbers], NDArray[np.float32])
-        optional = ConformalSets.saved_types(state)  # none in a model of an earlier version
-        optional |= {"contamination": dict[str, Any]} if "contamination" in state.values else {}
-        state.check(floats | optional | {"calibration": dict[str, list[float]], "objectives": dict[str, float]})
+        optional = {"contamination": dict[str, Any]} if "contamination" in state.values else {}
+        values = {"calibration": dict[str, list[float]], "objectives": dict[str, float]}
+        state.check(floats | SAVED_TYPES | optional | values)
         check_types(state.values["objectives"], dict.fromkeys(names, float))
         views, classes = len(state.values["calibration"]), state.arrays["probabilities"].shape[-1:]
         for name, terms in zip(names, (views, views + len(FEATURE_RESTARTS)), strict=False):
             shapes = state.arrays[f"{name}.weights"].shape, state.arrays[f"{name}.bias"].shape
-            if shapes not in (((terms,), (_DEGREE_COLUMNS, *classes)), ((terms,), classes)):
-                raise FitError(
-                    f"'{name}' has weights and bias of shapes {shapes}, not {((terms,), (_DEGREE_COLUMNS, *classes))}"
-                )
+            if shapes != (expected := ((terms,), (_DEGREE_COLUMNS, *classes))):
+                raise FitError(f"'{name}' has weights and bias of shapes {shapes}, not {expected}")
         device = resolve_device(self.device)
         pools = {
             name: OpinionPool(
                 weights=torch.from_numpy(state.arrays[f"{name}.weights"]).to(device),
-                bias=_bias_by_degree(torch.from_numpy(state.arrays[f"{name}.bias"])).to(device),
+                bias=torch.from_numpy(state.arrays[f"{name}.bias"]).to(device),
                 objective=state.values["objectives"][name],
             )
             for name in names
@@ -258,7 +254,7 @@ class Veil(Method):
         self.calibration_ = {name: tuple(parameters) for name, parameters in state.values["calibration"].items()}
         self.pool_, self.feature_pool_ = pools["pool"], pools.get("feature_pool")
         self.probabilities_, self.conformal_ = state.arrays["probabilities"], ConformalSets.from_state(state)
-        if self.conformal_ is not None and len(self.conformal_.reporting) != len(self.probabilities_):
+        if len(self.conformal_.reporting) != len(self.probabilities_):
             raise FitError(
                 f"sets are of {len(self.conformal_.reporting)} nodes, probabilities of {len(self.probabilities_)}"
             )
@@ -276,11 +272,6 @@ class LabelVeil(Veil):
 
     name: ClassVar[str] = "veil_labels"
     uses_features: ClassVar[bool] = False
-
-
-def _bias_by_degree(bias: Tensor) -> Tensor:
-    """Return a bias [3, classes]; that of an earlier version [classes] does not depend on degrees."""
-    return bias if bias.dim() == 2 else torch.cat([bias.unsqueeze(0), bias.new_zeros(_DEGREE_COLUMNS - 1, len(bias))])
 
 
 def _checked_calibration(calibration: Mapping[str, Parameters], name: str, view: View) -> Parameters:
