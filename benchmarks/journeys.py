@@ -36,7 +36,8 @@ from veilgraph.graph import Graph, Split
 from veilgraph.privacy.budget import PrivacyBudget
 
 PACKAGE = Path(veilgraph.__file__).parent
-BUDGET = PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=4)
+SAMPLED = 4
+BUDGET = PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=SAMPLED)
 BEFORE = {"a cell of Veil": 54, "a cell of RGNN": 48, "train with its card": 84, "a report on a device": 26}
 """Modules of each journey before the spine was made."""
 
@@ -107,7 +108,7 @@ def write_collection(folder: Path, private: PrivateGraph) -> Campaign:
         closes=datetime(2999, 1, 1, tzinfo=UTC),
         epsilon_x=BUDGET.epsilon_x,
         epsilon_y=BUDGET.epsilon_y,
-        sampled=BUDGET.sampled,
+        sampled=SAMPLED,
     )
     drawn = simulate(private, BUDGET, Split.random(len(names), seed=0), rng=np.random.default_rng(0))
     store = ReportStore.open(f"sqlite:///{folder}/reports.db")
@@ -131,7 +132,7 @@ def _cell(private: PrivateGraph, method: str) -> None:
         method=method,
         epsilon_x=BUDGET.epsilon_x,
         epsilon_y=BUDGET.epsilon_y,
-        sampled=BUDGET.sampled,
+        sampled=SAMPLED,
         seed=0,
         parameters={"epochs": 2} if method == "rgnn" else {},
     )
