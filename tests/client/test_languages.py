@@ -243,7 +243,7 @@ def test_questions_help_and_answers_are_in_the_words_of_the_notice(page: Page) -
         ready(page, collector.url + INVITATION, width=390)
         assert words(page, "purpose") == "Um zu lernen"
         assert "datenschutz@example.org" in words(page, "contact")
-        promised = "Sie versprechen, das Gesendete bis 31. Januar 2101 um 23:59 MEZ zu löschen."
+        promised = "Sie versprechen: Das Gesendete wird nach diesem Zeitpunkt gelöscht: 31. Januar 2101 um 23:59 MEZ."
         assert words(page, "retention") == promised
         assert page.run("document.querySelector('label[for=q0] bdi').textContent") == "Wie alt sind Sie?"
         assert page.run("document.querySelector('label[for=q2]').textContent") == "district"

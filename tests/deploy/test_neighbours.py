@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, collected
 from tests.support.neighbour_series import CLASS, CLOSES, HISTOGRAM, first_document
@@ -17,7 +18,8 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.assessment import Assessment
 from veilgraph.campaign.neighbours.collection import NeighbourCollection
 from veilgraph.campaign.neighbours.next_wave import NextWave
-from veilgraph.campaign.neighbours.series import table_path
+from veilgraph.campaign.neighbours.people_file import PeopleFile
+from veilgraph.campaign.neighbours.series import read_table_file, table_path
 from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report
@@ -30,6 +32,7 @@ from veilgraph.deploy.publish_wave import publish_wave, read_collection
 from veilgraph.errors import CampaignError, FitError, GraphError, ReportError, RunError, StoreError
 from veilgraph.graph import Graph
 from veilgraph.pages.model_card import render_card_page
+from veilgraph.privacy.belief_table import BeliefTable
 
 Capture = pytest.CaptureFixture[str]
 
@@ -138,6 +141,33 @@ def test_who_withdraws_is_in_no_later_table_and_no_model(tmp_path: Path) -> None
     _, perturbed = read_collection(series.store, series.documents[-1], PEOPLE, series.tables)
     assert not perturbed.has_label[:2].any()
     assert not perturbed.neighbour_waves[0].has_answer[:2].any()
+
+
+def test_two_tables_show_who_withdrew_between_them(tmp_path: Path) -> None:
+    """What page, summary and impact assessment say: of all rows, those of the people who withdrew become empty."""
+    series = collected(tmp_path, [CLASS])
+
+    def has_row(wave: Campaign) -> NDArray[np.bool_]:
+        content = read_table_file(series.tables, series_of(wave.asked), people=SIZE)
+        assert content is not None
+        return np.asarray(BeliefTable.from_bytes(content).units().any(axis=1))
+
+    first = has_row(series.documents[-1])
+    gone = np.flatnonzero(first)[:9]
+    names = PeopleFile.of(PEOPLE.names).names
+    store = ReportStore.administer(series.store)
+    for row in gone:
+        store.withdrawals.withdraw(series.documents[0].id, names[row], now=0.0)
+    store.close()
+    later, _ = publish_wave(
+        series.store,
+        series.documents[-1],
+        PEOPLE,
+        NextWave(answer=CLASS, closes=CLOSES),
+        tables=series.tables,
+        out=tmp_path / "2.json",
+    )
+    assert np.flatnonzero(first & ~has_row(later)).tolist() == gone.tolist()
 
 
 def test_in_turns_everybody_answers_one_wave_and_spends_the_budget_of_one(tmp_path: Path) -> None:

@@ -182,6 +182,7 @@ def test_a_published_table_is_said_to_show_who_took_part_and_what_they_reported(
     """The largest class of a row was the report itself for 269 of 269 people."""
     said = words_of(render_summary(BOTH, template=template))
     assert "sees by name who has taken part, and what was reported for them" in said
+    assert "sees who withdrew in between" in said
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

@@ -232,8 +232,8 @@ class WaveWords(Words):
             f"id is among the {people}, and one that says for each of them what the reports so far make likely about "
             "their class.",
             "Everyone who reads the second sees by name who has taken part, and what was reported for them, changed "
-            "at random as it was. It is computed from such reports alone, so the figures here hold for all who read "
-            "it. What was published cannot be taken back.",
+            "at random as it was; and who compares two of them sees who withdrew in between. It is computed from such "
+            "reports alone, so the figures here hold for all who read it. What was published cannot be taken back.",
             "Both are given out whole, so that nobody learns whom a device looks up.",
         ]
 
