@@ -110,7 +110,7 @@ def test_sets_and_joint_features_survive_a_round_trip_and_the_client_agrees(
     assert json.loads(made.to_json())["format"] == 3
     question = verify(made.to_json(), max_epsilon=1e4, now=datetime(1000, 1, 1, tzinfo=UTC))
     assert float(question.epsilon) == pytest.approx(made.guarantee.total_user_level, rel=1e-12, abs=1e-12)
-    levels = question.features.attribute_levels if question.features else []
+    levels = question.asked.features.attribute_levels if question.asked.features else []
     expected = made.guarantee.features.attribute_level if made.guarantee.features else ()
     assert [float(level) for level in levels] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
