@@ -15,7 +15,7 @@ import pytest
 from tests.support.forgeries import MISLEADING_TEXTS, rewritten
 from tests.support.neighbour_series import HISTOGRAM, PEOPLE_FILE, TABLE, waves_of
 from tests.support.participant_page import serving
-from tests.support.running_collector import listening
+from tests.support.running_collector import collector_of, listening
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.notice import Notice
@@ -24,7 +24,6 @@ from veilgraph.campaign.receipt import Receipt
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import check_token, new_key, token_for
 from veilgraph.cli import main
-from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials, Role, new_role_token
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
@@ -643,7 +642,7 @@ def test_names_and_tokens_that_begin_like_formulas_are_neutral_in_the_table_and_
     for file, report in zip(files, reports, strict=True):
         Path(file).write_text(report.to_json())
     store = ReportStore.open("sqlite:///reports.db")
-    app = make_app(
+    app = collector_of(
         campaign=campaign,
         graph=Graph.from_files("edges.csv"),
         store=store,

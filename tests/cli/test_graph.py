@@ -13,7 +13,7 @@ import pytest
 from tests.support.collected import Collected
 from veilgraph.campaign.assemble import reports_of
 from veilgraph.cli import main
-from veilgraph.collector.dashboard import write_parquet
+from veilgraph.collector.export import write_parquet
 from veilgraph.deploy.shard_reports import perturbed_from_shards
 from veilgraph.graph.shards import ShardFolder
 from veilgraph.models import StructureOnly

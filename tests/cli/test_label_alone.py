@@ -16,7 +16,7 @@ import pytest
 from benchmarks.performance.collecting import Server
 
 from tests.support.collection import Collection
-from tests.support.running_collector import listening
+from tests.support.running_collector import collector_of, listening
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import reports_of
@@ -25,7 +25,6 @@ from veilgraph.campaign.notice import Notice
 from veilgraph.campaign.tokens import read_keys
 from veilgraph.cli import main
 from veilgraph.client import answer
-from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials, Role, new_role_token
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.store import ReportStore
@@ -68,7 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def in_a_thread() -> Iterator[str]:
     """Serve the collector in a thread of the test; yield its address."""
     store = ReportStore.open(STORE)
-    app = make_app(
+    app = collector_of(
         campaign=Campaign.from_json(Path("campaign.json").read_bytes()),
         graph=Graph.from_files(Path("edges.csv"), nodes=Path("nodes.csv")),
         store=store,

@@ -30,13 +30,12 @@ from tests.support.neighbour_series import (
     waves_of,
 )
 from tests.support.participant_page import SUBMIT, Collector, ready, serving, shown
-from tests.support.running_collector import listening
+from tests.support.running_collector import collector_of, listening
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave
 from veilgraph.campaign.neighbours.people_file import people_file
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.tokens import new_key, token_for
-from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials, Role, new_role_token
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.store import ReportStore
@@ -538,7 +537,7 @@ def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, t
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     store.documents.register(first, now=0.0)
     key = new_key()
-    app = make_app(
+    app = collector_of(
         campaign=one,
         graph=PEOPLE,
         store=store,

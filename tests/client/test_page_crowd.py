@@ -9,8 +9,7 @@ import pytest
 from tests.support.chromium import NEEDS_CHROMIUM, chromium
 from tests.support.collection import Collection
 from tests.support.participant_page import CAMPAIGN, serving
-from tests.support.running_collector import listening
-from veilgraph.collector.app import make_app
+from tests.support.running_collector import collector_of, listening
 from veilgraph.collector.participant_page import participant_page
 from veilgraph.collector.store import ReportStore
 
@@ -23,7 +22,7 @@ REQUESTS = "performance.getEntriesByType('resource').length + 1"
 
 def test_40_phones_behind_one_address_all_get_a_complete_page(tmp_path: Path) -> None:
     """With the collector's own limits: 50 requests in a second, 200 at once."""
-    app = make_app(
+    app = collector_of(
         campaign=COLLECTION.campaign,
         graph=COLLECTION.graph,
         store=ReportStore.open(f"sqlite:///{tmp_path}/reports.db"),

@@ -19,11 +19,10 @@ import pytest
 
 from tests.support import running_collector as running
 from tests.support.collection import Collection
-from tests.support.running_collector import listening
+from tests.support.running_collector import collector_of, listening
 from veilgraph.campaign.receipt import Receipt, read_receipt
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
-from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.reports import PutResult, Reports
@@ -311,7 +310,7 @@ def collecting(folder: Path, collection: Collection, **options: object):  # type
     """Serve a collector with its own store."""
     given: dict[str, object] = {"credentials": collection.credentials, "limits": UNLIMITED} | options
     store = given.pop("store", None) or ReportStore.open(f"sqlite:///{folder}/reports.db")
-    app = make_app(campaign=collection.campaign, graph=collection.graph, store=store, **given)  # type: ignore[arg-type]
+    app = collector_of(collection.campaign, graph=collection.graph, store=store, **given)  # type: ignore[arg-type]
     return listening(app)
 
 
@@ -449,7 +448,7 @@ def test_refusals_are_counted_by_reason_and_kept(tmp_path: Path) -> None:
 def test_another_graph_than_the_campaigns_is_refused(store: ReportStore) -> None:
     other = Collection.ring(21)
     with pytest.raises(GraphError, match="not the campaign's"):
-        make_app(campaign=COLLECTION.campaign, graph=other.graph, store=store, credentials=COLLECTION.credentials)
+        collector_of(COLLECTION.campaign, graph=other.graph, store=store, credentials=COLLECTION.credentials)
 
 
 KEY, ADMIN = COLLECTION.credentials.keys[0], COLLECTION.credentials.admin_token

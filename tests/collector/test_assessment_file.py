@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.collection import Collection
-from tests.support.running_collector import listening
+from tests.support.running_collector import collector_of, listening
 from veilgraph.campaign.assessment import Assessment
 from veilgraph.cli import main
-from veilgraph.collector.app import make_app
 from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.store import ReportStore
 from veilgraph.privacy.estimate import Estimate
@@ -82,7 +81,7 @@ def test_the_dashboard_shows_the_assessment_of_its_campaign_alone(tmp_path: Path
     path = tmp_path / "a.json"
     path.write_text((FOUND if own else replace(FOUND, campaign="another")).to_json())
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    app = make_app(
+    app = collector_of(
         campaign=RING.campaign,
         graph=RING.graph,
         store=store,

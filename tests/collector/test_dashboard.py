@@ -15,12 +15,11 @@ import httpx
 import pytest
 
 from tests.support.collection import Collection
-from tests.support.running_collector import collecting, listening
+from tests.support.running_collector import collecting, collector_of, listening
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.plausibility import PlausibleShares
-from veilgraph.collector.app import make_app
+from veilgraph.collector.arrivals_chart import MAX_BARS, arrivals_chart
 from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, Role, new_role_token
-from veilgraph.collector.dashboard import MAX_BARS, arrivals_chart
 from veilgraph.collector.store import ReportStore
 from veilgraph.privacy.mechanisms import JointGRR
 
@@ -237,7 +236,7 @@ def test_joint_features_are_estimated_from_those_who_were_asked_and_downloaded(t
 def test_a_collection_without_a_report_has_a_page_too(tmp_path: Path) -> None:
     collection = Collection.ring(closes=datetime(2020, 1, 1, tzinfo=UTC))
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    app = make_app(
+    app = collector_of(
         campaign=collection.campaign, graph=collection.graph, store=store, credentials=collection.credentials
     )
     with listening(app) as client:
@@ -253,7 +252,7 @@ def page_of_labels(folder: Path, ill: int, plausible: PlausibleShares | None, *,
     collection = Collection.on(ring.graph, schema=replace(ring.campaign.schema, classes=classes))
     store = ReportStore.open(f"sqlite:///{folder}/reports.db")
     store.reports.put([collection.report(f"n{i}", features=None, label=int(i < ill)) for i in range(300)], now=0)
-    app = make_app(
+    app = collector_of(
         campaign=collection.campaign,
         graph=collection.graph,
         store=store,

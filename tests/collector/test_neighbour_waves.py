@@ -24,7 +24,7 @@ from tests.support.neighbour_series import (
     first_document,
     waves_of,
 )
-from tests.support.running_collector import listening
+from tests.support.running_collector import collector_of, listening
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.series import table_path
@@ -32,7 +32,6 @@ from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.client import Published, answer, answer_neighbours, check_receipt, send, withdraw
-from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials, Role, new_role_token
 from veilgraph.collector.campaign_files import CampaignFiles
 from veilgraph.collector.middleware import Limits
@@ -49,13 +48,13 @@ LISTED = waves_of(LIST)[1]
 
 @contextmanager
 def serving(store_url: str, campaign: Campaign) -> Iterator[httpx.Client]:
-    app = make_app(
+    app = collector_of(
         campaign=campaign,
         graph=PEOPLE,
         store=ReportStore.open(store_url),
         credentials=CREDENTIALS,
         limits=Limits(requests_per_second=0),
-        published={each: PUBLISHED[each] for each in campaign.asked.published} or None,
+        published={each: PUBLISHED[each] for each in campaign.asked.published},
     )
     with listening(app) as client:
         yield client
@@ -275,11 +274,11 @@ def test_a_wave_of_another_series_is_not_served(tmp_path: Path) -> None:
 
 def test_files_that_a_wave_does_not_name_are_not_served(tmp_path: Path) -> None:
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    for published in (None, {TABLE.sha256: b"another"}, PUBLISHED | {"0" * 64: b""}):
+    for published in ({}, {TABLE.sha256: b"another"}, PUBLISHED | {"0" * 64: b""}):
         with pytest.raises(CampaignError, match="not those that the campaign names"):
-            make_app(campaign=ONE, graph=PEOPLE, store=store, credentials=CREDENTIALS, published=published)
+            collector_of(ONE, graph=PEOPLE, store=store, credentials=CREDENTIALS, published=published)
     with pytest.raises(CampaignError, match="not those that the campaign names"):  # lists need no table
-        make_app(campaign=LISTED, graph=PEOPLE, store=store, credentials=CREDENTIALS, published=PUBLISHED)
+        collector_of(LISTED, graph=PEOPLE, store=store, credentials=CREDENTIALS, published=PUBLISHED)
     store.close()
     (tmp_path / "wave.json").write_text(ONE.to_json())
     (tmp_path / "people.csv").write_text("id\n" + "\n".join(NAMES) + "\n", encoding="utf-8")

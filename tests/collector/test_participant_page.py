@@ -16,8 +16,7 @@ import pytest
 
 from tests.support.browser_module import BROWSER, NODE, needs_node
 from tests.support.collection import Collection
-from tests.support.running_collector import listening
-from veilgraph.collector.app import make_app
+from tests.support.running_collector import collector_of, listening
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.participant_page import bundle, participant_page
 from veilgraph.collector.store import ReportStore
@@ -29,7 +28,7 @@ PAGE = participant_page()["/"].content.decode()
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[httpx.Client]:
     """Yield a client of a collector that grants an address one request."""
-    app = make_app(
+    app = collector_of(
         campaign=COLLECTION.campaign,
         graph=COLLECTION.graph,
         store=ReportStore.open(f"sqlite:///{tmp_path}/reports.db"),

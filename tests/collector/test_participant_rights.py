@@ -11,11 +11,10 @@ import httpx
 import pytest
 
 from tests.support.collection import Collection
-from tests.support.running_collector import listening
+from tests.support.running_collector import collector_of, listening
 from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt, read_receipt
 from veilgraph.campaign.tokens import new_key
 from veilgraph.client import check_receipt, send, withdraw
-from veilgraph.collector.app import make_app
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.reminders import nodes_to_remind
 from veilgraph.collector.store import ReportStore
@@ -32,7 +31,7 @@ def running(
     clock: Callable[[], float] = lambda: 7201.0,
     limits: Limits | None = None,
 ) -> Iterator[httpx.Client]:
-    app = make_app(
+    app = collector_of(
         campaign=collection.campaign,
         graph=collection.graph,
         store=store,

@@ -14,11 +14,10 @@ import pytest
 from benchmarks.performance.collecting import Server
 
 from tests.support.collection import Collection
-from tests.support.running_collector import collecting, listening, wait_until
+from tests.support.running_collector import collecting, collector_of, listening, wait_until
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.notice import Notice
-from veilgraph.collector.app import make_app
 from veilgraph.collector.purges import Purges
 from veilgraph.collector.retention import maintain_regularly, purge_if_due
 from veilgraph.collector.store import ReportStore
@@ -49,7 +48,7 @@ def test_reports_are_deleted_after_the_date_and_not_before(store: ReportStore) -
 
 def test_a_running_collector_purges_and_says_so(store: ReportStore, caplog: pytest.LogCaptureFixture) -> None:
     now = [DUE - 10]
-    app = make_app(
+    app = collector_of(
         campaign=KEPT.campaign,
         graph=KEPT.graph,
         store=store,
@@ -74,7 +73,7 @@ def test_a_collector_purges_campaigns_of_its_database_that_it_does_not_serve(sto
     store.documents.register(KEPT.campaign, now=0)
     store.reports.put([OTHER.report("n1")], now=0)
     now = [DUE - 10]
-    app = make_app(
+    app = collector_of(
         campaign=OTHER.campaign,
         graph=OTHER.graph,
         store=store,
@@ -99,7 +98,7 @@ def test_a_revised_notice_is_kept_and_an_older_one_is_refused(store: ReportStore
     assert store.documents.newest() == {KEPT.campaign.id: sooner.to_json()}
     assert [entry.document["detail"]["notice"] for entry in store.audit_log.entries(KEPT.campaign.id)] == [1, 2]
     with pytest.raises(StoreError, match="holds notice 1, and notice 2 was served before: use the newest file"):
-        make_app(campaign=KEPT.campaign, graph=KEPT.graph, store=store, credentials=KEPT.credentials)
+        collector_of(KEPT.campaign, graph=KEPT.graph, store=store, credentials=KEPT.credentials)
 
 
 def test_a_database_that_does_not_answer_is_tried_again_and_an_error_is_logged(

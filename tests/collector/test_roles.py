@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from tests.support.collection import Collection
-from tests.support.running_collector import listening
-from veilgraph.collector.app import make_app
+from tests.support.running_collector import collector_of, listening
 from veilgraph.collector.auth import SESSION_COOKIE, Credentials, Role, new_role_token, read_role_tokens
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import RunError
@@ -31,7 +30,7 @@ PARQUET = "/dashboard/reports.parquet"
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     store = ReportStore.open(f"sqlite:///{tmp_path_factory.mktemp('roles')}/reports.db")
     store.reports.put([RING.report("n1"), RING.report("n2")], now=0)
-    app = make_app(campaign=RING.campaign, graph=RING.graph, store=store, credentials=CREDENTIALS)
+    app = collector_of(RING.campaign, graph=RING.graph, store=store, credentials=CREDENTIALS)
     with listening(app) as client:
         yield client
 

@@ -18,13 +18,13 @@ from pathlib import Path
 import httpx
 import pytest
 from benchmarks.performance.collecting import Server
-from fastapi import Response
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from tests.support.collection import Collection
-from tests.support.running_collector import listening, wait_until
+from tests.support.running_collector import collector_of, listening, wait_until
 from veilgraph.campaign.tokens import new_key
 from veilgraph.cli import main
-from veilgraph.collector.app import make_app
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.server import ConnectionLimits, DeadlineProtocol, LogRateLimit
 from veilgraph.collector.store import ReportStore
@@ -45,7 +45,7 @@ class Impatient(DeadlineProtocol):
 @contextmanager
 def serving_much(folder: Path, protocol: type[DeadlineProtocol]) -> Iterator[httpx.Client]:
     """Serve a collector that also has a page of `LARGE` bytes."""
-    app = make_app(
+    app = collector_of(
         campaign=COLLECTION.campaign,
         graph=COLLECTION.graph,
         store=ReportStore.open(f"sqlite:///{folder}/reports.db"),
@@ -53,11 +53,11 @@ def serving_much(folder: Path, protocol: type[DeadlineProtocol]) -> Iterator[htt
         limits=Limits(requests_per_second=0, body_seconds=protocol.header_seconds),
     )
 
-    @app.get("/large")
-    async def large() -> Response:
-        return Response(b"x" * LARGE)
+    async def with_a_large_page(scope: Scope, receive: Receive, send: Send) -> None:
+        is_large = scope.get("path") == "/large"
+        await (Response(b"x" * LARGE) if is_large else app)(scope, receive, send)
 
-    with listening(app, protocol=protocol) as client:
+    with listening(with_a_large_page, protocol=protocol) as client:
         yield client
 
 
@@ -295,7 +295,7 @@ def test_a_peer_that_reads_slowly_but_in_time_gets_everything(tmp_path: Path) ->
 
 
 def test_requests_beyond_the_rate_end_their_connection_and_the_rest_is_not_answered(tmp_path: Path) -> None:
-    app = make_app(
+    app = collector_of(
         campaign=COLLECTION.campaign,
         graph=COLLECTION.graph,
         store=ReportStore.open(f"sqlite:///{tmp_path}/reports.db"),
@@ -339,7 +339,7 @@ def is_open(connection: socket.socket) -> bool:
 def test_connections_are_limited_for_each_address_and_in_all(
     tmp_path: Path, limits: ConnectionLimits, proxy: str | None, served: list[bool]
 ) -> None:
-    app = make_app(
+    app = collector_of(
         campaign=COLLECTION.campaign,
         graph=COLLECTION.graph,
         store=ReportStore.open(f"sqlite:///{tmp_path}/reports.db"),

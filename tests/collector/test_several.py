@@ -15,7 +15,6 @@ import httpx
 import pandas as pd
 import pytest
 from benchmarks.performance.collecting import Server
-from fastapi import FastAPI
 from starlette.routing import Route
 
 from tests.support.chromium import chromium, needs_chromium
@@ -28,9 +27,11 @@ from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key
 from veilgraph.cli import main
 from veilgraph.client import send, withdraw
-from veilgraph.collector.app import make_app
+from veilgraph.collector.app import CampaignApp
 from veilgraph.collector.auth import SESSION_COOKIE, Credentials, Role, new_role_token
+from veilgraph.collector.collector import Collector
 from veilgraph.collector.middleware import Limits
+from veilgraph.collector.served_campaign import ServedCampaign
 from veilgraph.collector.several import CampaignsTogether
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
@@ -73,17 +74,17 @@ FLU, MOBILITY = COLLECTIONS.values()
 
 
 @contextmanager
-def together(url: str) -> Iterator[tuple[httpx.Client, dict[str, FastAPI], ReportStore]]:
+def together(url: str) -> Iterator[tuple[httpx.Client, dict[str, CampaignApp], ReportStore]]:
     """Serve both campaigns; yield a client, the applications and the store."""
     store = ReportStore.open(url)
     shared = SharedParts(store, limits=UNLIMITED)
     apps = {
-        name: make_app(
-            campaign=each.campaign, graph=each.graph, credentials=each.credentials, store=store, shared=shared
+        name: CampaignApp(
+            ServedCampaign(campaign=each.campaign, graph=each.graph, credentials=each.credentials), shared
         )
         for name, each in COLLECTIONS.items()
     }
-    with listening(CampaignsTogether(apps, shared)) as client:
+    with listening(Collector(CampaignsTogether(apps, shared), shared)) as client:
         yield client, apps, store
 
 
@@ -103,7 +104,7 @@ def store(served: tuple[httpx.Client, ReportStore]) -> ReportStore:
     return served[1]
 
 
-def requests_of(app: FastAPI, token: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def requests_of(app: CampaignApp, token: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield a request to each route and method of the campaign on mobility, with the token wherever one belongs."""
     bodies: dict[tuple[str, str], dict[str, Any]] = {
         ("PUT", "/v1/reports/{node:path}"): {"json": MOBILITY.report("n1").document},
@@ -112,14 +113,16 @@ def requests_of(app: FastAPI, token: str) -> Iterator[tuple[str, str, dict[str, 
         },
         ("POST", "/dashboard/login"): {"data": {"token": token}},
     }
-    for route in app.routes:
+    for route in app.api.routes:
         assert isinstance(route, Route)
         for method in sorted((route.methods or set()) - {"HEAD"}):
             path = "/c/mobility" + route.path.replace("{node:path}", "n1")
             yield method, path, bodies.get((method, route.path), {})
 
 
-def opened(client: httpx.Client, app: FastAPI, *, token: str = "", cookies: dict[str, str] | None = None) -> set[str]:
+def opened(
+    client: httpx.Client, app: CampaignApp, *, token: str = "", cookies: dict[str, str] | None = None
+) -> set[str]:
     """Return the requests that are granted; all others must be refused for want of a credential, or of a body."""
     granted = set()
     headers = {"Authorization": f"Bearer {token}"} if token else {}

@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 import pytest
 from benchmarks.performance.collecting import Server
-from fastapi import FastAPI
 
 from tests.support.neighbour_series import (
     CAPPED,
@@ -29,15 +28,19 @@ from tests.support.running_collector import listening, wait_until
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.series import table_path
-from veilgraph.campaign.neighbours.series_folder import PublishedWave, wave_path
+from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.cli import main
+from veilgraph.collector.app import CampaignApp
 from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.collector.campaign_files import CampaignFiles, load_campaigns, make_collector
+from veilgraph.collector.collector import Collector
+from veilgraph.collector.documents import Documents
+from veilgraph.collector.served_campaign import ServedSeries
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
-from veilgraph.collector.wave_switch import SeriesWatch, WaveSwitch
+from veilgraph.collector.wave_switch import WaveSwitch
 from veilgraph.errors import StoreError, StoreUnavailableError
 
 KEY, ADMIN = new_key(), new_role_token(Role.OWNER)
@@ -152,7 +155,7 @@ def test_an_incomplete_or_wrong_file_changes_nothing_until_it_is_mended(
     spoil: Any, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tables = tmp_path / "tables"
-    watch = SeriesWatch(tables)
+    watch = ServedSeries.in_folder(tables, lambda _: None)
     assert watch.poll(FIRST) == []
     publish(tables, ONE)
     spoil(tables)
@@ -199,24 +202,21 @@ def test_a_database_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
     served = files(tmp_path).load(store=url)
     assert served.series is not None
     shared = SharedParts(ReportStore.open(url))
-    attempts: list[PublishedWave] = []
+    attempts: list[Campaign] = []
 
-    def application(campaign: Campaign) -> FastAPI:
-        app = FastAPI()
-        app.state.campaign = lambda: campaign
-        app.get("/v1/campaign")(lambda: {"id": campaign.id})
-        return app
+    class Absent(Documents):
+        """Documents whose database is away when the wave is registered for the first two times."""
 
-    def make(wave: PublishedWave) -> FastAPI:
-        attempts.append(wave)
-        if len(attempts) < 3:
-            raise StoreUnavailableError("the database does not answer")
-        return application(wave.campaign)
+        def register(self, campaign: Campaign, *, now: float, actor: str = "collector") -> None:
+            if campaign == ONE and len(attempts) < 3:
+                attempts.append(campaign)
+                if len(attempts) < 3:
+                    raise StoreUnavailableError("the database does not answer")
+            super().register(campaign, now=now, actor=actor)
 
-    switch = WaveSwitch(
-        application(FIRST), watch=served.series.watch, make=make, shared=shared, is_alone=True, seconds=0.01
-    )
-    with listening(switch) as client:
+    shared.store.documents = Absent(shared.store.database)
+    switch = WaveSwitch(CampaignApp(served, shared), served.series, seconds=0.01)
+    with listening(Collector(switch, shared)) as client:
         publish(tmp_path / "tables", ONE)
         wait_until(lambda: open_campaign(client) == ONE.id)
     assert len(attempts) == 3

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.collection import Collection
-from veilgraph.collector.dashboard import write_parquet
+from veilgraph.collector.export import write_parquet
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
 from veilgraph.errors import StoreError

@@ -6,15 +6,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 from starlette.types import ASGIApp
 
 from tests.support.collection import Collection
-from veilgraph.collector.app import make_app
+from veilgraph.campaign import Campaign
+from veilgraph.collector.app import CampaignApp
+from veilgraph.collector.auth import Credentials
+from veilgraph.collector.collector import Collector
 from veilgraph.collector.middleware import Limits
+from veilgraph.collector.served_campaign import ServedCampaign
 from veilgraph.collector.server import ConnectionLimits, DeadlineProtocol, make_server
+from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
+from veilgraph.graph import Graph
 
 _TIMEOUT = 20.0
 
@@ -41,10 +48,27 @@ def listening(
         thread.join(_TIMEOUT)
 
 
+def collector_of(
+    campaign: Campaign,
+    graph: Graph,
+    credentials: Credentials,
+    *,
+    store: ReportStore,
+    limits: Limits | None = None,
+    clock: Callable[[], float] = time.time,
+    maintenance_seconds: float = 60.0,
+    **served: Any,
+) -> Collector:
+    """Make the collector of one campaign; the other arguments are those of `SharedParts` and `ServedCampaign`."""
+    shared = SharedParts(store, limits=limits, clock=clock, maintenance_seconds=maintenance_seconds)
+    files = ServedCampaign(campaign=campaign, graph=graph, credentials=credentials, **served)
+    return Collector(CampaignApp(files, shared), shared)
+
+
 @contextmanager
 def collecting(collection: Collection, store: ReportStore) -> Iterator[httpx.Client]:
     """Serve a collector of the collection, without a rate limit; yield a client of it."""
-    app = make_app(
+    app = collector_of(
         campaign=collection.campaign,
         graph=collection.graph,
         store=store,

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 import veilgraph
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
-from veilgraph.campaign.plausibility import PlausibleShares
+from veilgraph.campaign.neighbours.series_folder import PublishedWave
 from veilgraph.collector import openapi
-from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.auth import Credentials, Role, bearer_token, require_role
 from veilgraph.collector.dashboard import add_dashboard
 from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
@@ -28,7 +26,6 @@ from veilgraph.collector.metrics import Metrics
 from veilgraph.collector.middleware import (
     DirectRoute,
     ErrorBoundary,
-    Limits,
     RateLimit,
     SecurityHeaders,
     max_report_bytes,
@@ -38,12 +35,12 @@ from veilgraph.collector.participant_rights import add_participant_rights
 from veilgraph.collector.published import add_published, check_published
 from veilgraph.collector.retention import maintain_regularly
 from veilgraph.collector.revisions import RevisedFile, take_up_revisions
+from veilgraph.collector.served_campaign import ServedCampaign
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
 from veilgraph.collector.submission import ReportSizes, add_submission
 from veilgraph.collector.validation import ReportValidator
 from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
-from veilgraph.graph import Graph
 
 logger = logging.getLogger("veilgraph.collector")
 
@@ -52,126 +49,113 @@ _SAVE_REFUSALS_SECONDS = 5.0
 _ID_DIGITS = 12
 
 
-def make_app(
-    *,
-    campaign: Campaign,
-    graph: Graph,
-    store: ReportStore,
-    credentials: Credentials,
-    joined: Iterable[str] = (),
-    limits: Limits | None = None,
-    plausible: PlausibleShares | None = None,
-    campaign_file: Path | None = None,
-    assessment: AssessmentFile | None = None,
-    clock: Callable[[], float] = time.time,
-    maintenance_seconds: float = 60.0,
-    shared: SharedParts | None = None,
-    published: Mapping[str, bytes] | None = None,
-) -> FastAPI:
-    """Make the collector of one campaign on its public graph.
+class CampaignApp:
+    """ASGI application of one campaign on its public graph.
 
-    All its addresses are relative, so that it can be served at the root or below a path: `CampaignsTogether`. Its
-    `state.campaign()` is the campaign with its latest notice.
+    All its addresses are relative, so that it can be at the root or below a path: `CampaignsTogether`.
 
     Args:
-        campaign: campaign whose reports are collected.
-        graph: public graph that the campaign was made for; its nodes may report.
-        store: store of the reports.
-        credentials: signing keys of node tokens, and the admin token.
-        joined: names of nodes that joined the graph after the campaign was made, and may report too.
-        limits: limits on requests.
-        plausible: class shares that the owner declared plausible; the dashboard compares the estimates with them.
-        campaign_file: file of the campaign; a revised notice in it is taken up.
-        assessment: file with the accuracy of a model on these reports, which the dashboard shows.
-        clock: Unix time.
-        maintenance_seconds: time between two looks at the campaign's notice and its retention date.
-        shared: what the campaign shares with others of this process; default: it is alone.
-        published: files of a wave about neighbours by their SHA-256: the belief table and the people. Each is served
-            whole, so that a device that looks somebody up reveals nothing.
+        served: what the files of the campaign hold.
+        shared: what the campaign shares with others of this process.
+
+    Attributes:
+        served: what the files of the campaign hold.
+        shared: what the campaign shares with others of this process.
+        api: its routes.
     """
-    check_published(campaign, published or {})
-    check_graph(campaign, graph)
-    store.documents.register(campaign, now=clock())
-    joined = tuple(joined)
-    limits = limits or Limits()
-    nodes = frozenset(graph.names) | frozenset(joined)
-    sizes = ReportSizes(max_report_bytes(campaign, longest_name=max(map(len, nodes))))
-    validator = ReportValidator(campaign=campaign, nodes=nodes, credentials=credentials, clock=clock)
-    alone = shared is None
-    shared = shared or SharedParts(store, limits=limits, clock=clock, maintenance_seconds=maintenance_seconds)
-    shared.served.add(campaign.id)
-    writer = shared.writer
-    metrics = Metrics(
-        campaign=campaign.id[:_ID_DIGITS],
-        queued=lambda: writer.queued,
-        database_up=lambda: shared.database.is_up,
-    )
+
+    def __init__(self, served: ServedCampaign, shared: SharedParts) -> None:
+        check_published(served.campaign, served.published)
+        check_graph(served.campaign, served.graph)
+        documents, now = shared.store.documents, shared.clock()
+        for earlier in served.earlier:
+            documents.register(earlier, now=now)
+        documents.check_newest(served.campaign)
+        documents.register(served.campaign, now=now)
+        shared.served.add(served.campaign.id)
+        self.served, self.shared = served, shared
+        self._validator = ReportValidator(
+            campaign=served.campaign,
+            nodes=frozenset(served.names),
+            credentials=served.credentials,
+            clock=shared.clock,
+        )
+        self._metrics = Metrics(
+            campaign=served.campaign.id[:_ID_DIGITS],
+            queued=lambda: shared.writer.queued,
+            database_up=lambda: shared.database.is_up,
+        )
+        self.api = self._routes()
+
+    @property
+    def campaign(self) -> Campaign:
+        """The campaign with its latest notice."""
+        return self._validator.campaign
+
+    def followed_by(self, wave: PublishedWave) -> CampaignApp:
+        """Return the application of the next wave; raise an error where it cannot be served."""
+        return CampaignApp(self.served.followed_by(wave), self.shared)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self.api(scope, receive, send)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            if alone:
-                await stack.enter_async_context(shared.running())
-            started: dict[str, str | int] = {"campaign": campaign.series, "version": veilgraph.__version__}
-            started |= campaign.asked.documents.described
-            await asyncio.to_thread(store.audit_log.record, "start", started, now=clock(), actor="collector")
-            tasks = [
-                asyncio.create_task(_save_refusals_regularly(store, campaign.series, metrics)),
-                asyncio.create_task(
-                    maintain_regularly(
-                        lambda: validator.campaign,
-                        store,
-                        clock=clock,
-                        counted=metrics.set_stored,
-                        unavailable=shared.database.suspect,
-                        seconds=maintenance_seconds,
-                    )
-                ),
-            ]
-            if campaign_file is not None:
-                take_up = partial(setattr, validator, "campaign")
-                tasks.append(asyncio.create_task(take_up_revisions(RevisedFile(campaign_file, campaign), take_up)))
-            if assessment is not None and assessment.command:
-                tasks.append(asyncio.create_task(assessment.compute_regularly(shared.assessing)))
+    async def running(self) -> AsyncIterator[None]:
+        """Take up revised notices, purge, count and assess, as long as the context lasts."""
+        campaign, store = self.served.campaign, self.shared.store
+        started: dict[str, str | int] = {"campaign": campaign.series, "version": veilgraph.__version__}
+        started |= campaign.asked.documents.described
+        record = store.audit_log.record
+        await asyncio.to_thread(record, "start", started, now=self.shared.clock(), actor="collector")
+        tasks = [asyncio.create_task(work) for work in self._regular_work()]
+        try:
             yield
+        finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.to_thread(_save_refusals, store, campaign.series, metrics)
+            await asyncio.to_thread(_save_refusals, store, campaign.series, self._metrics)
 
-    app = new_app(title="veilgraph collector", version=veilgraph.__version__, lifespan=lifespan)
-    app.state.campaign = lambda: validator.campaign
-    refuse = answer_refusals(app, shared, metrics)
-    _add_campaign(app, validator, shared)
-    add_health(app, shared)
-    submit_one = add_submission(
-        app, validator=validator, shared=shared, metrics=metrics, sizes=sizes, seconds=limits.body_seconds
-    )
-    app.add_middleware(
-        DirectRoute,
-        method="PUT",
-        prefix="/v1/reports/",
-        endpoint=submit_one,
-        refuse=refuse,
-        refused=(Refusal, StoreError),
-    )
-    add_boundaries(app, shared, metrics, files=participant_page())
-    add_participant_rights(app, validator=validator, shared=shared, limits=limits)
-    _add_administration(app, validator, shared, credentials, metrics)
-    if published:
-        add_published(app, published)
-    add_dashboard(
-        app,
-        campaign=campaign,
-        revised=lambda: validator.campaign,
-        graph=graph,
-        shared=shared,
-        credentials=credentials,
-        limits=limits,
-        joined=joined,
-        plausible=plausible,
-        assessment=assessment,
-    )
-    return app
+    def _regular_work(self) -> Iterator[Coroutine[Any, Any, None]]:
+        served, shared = self.served, self.shared
+        yield _save_refusals_regularly(shared.store, served.campaign.series, self._metrics)
+        yield maintain_regularly(
+            lambda: self.campaign,
+            shared.store,
+            clock=shared.clock,
+            counted=self._metrics.set_stored,
+            unavailable=shared.database.suspect,
+            seconds=shared.maintenance_seconds,
+        )
+        if served.campaign_file is not None:
+            take_up = partial(setattr, self._validator, "campaign")
+            yield take_up_revisions(RevisedFile(served.campaign_file, served.campaign), take_up)
+        if served.assessment is not None and served.assessment.command:
+            yield served.assessment.compute_regularly(shared.assessing)
+
+    def _routes(self) -> FastAPI:
+        served, shared, validator, metrics = self.served, self.shared, self._validator, self._metrics
+        api = new_app(title="veilgraph collector", version=veilgraph.__version__)
+        refuse = answer_refusals(api, shared, metrics)
+        _add_campaign(api, validator, shared)
+        add_health(api, shared)
+        sizes = ReportSizes(max_report_bytes(served.campaign, longest_name=max(map(len, served.names))))
+        submit_one = add_submission(api, validator=validator, shared=shared, metrics=metrics, sizes=sizes)
+        api.add_middleware(
+            DirectRoute,
+            method="PUT",
+            prefix="/v1/reports/",
+            endpoint=submit_one,
+            refuse=refuse,
+            refused=(Refusal, StoreError),
+        )
+        add_boundaries(api, shared, metrics, files=participant_page())
+        add_participant_rights(api, validator=validator, shared=shared)
+        _add_administration(api, validator, shared, served.credentials, metrics)
+        if served.published:
+            add_published(api, served.published)
+        add_dashboard(api, served, shared, revised=lambda: validator.campaign)
+        return api
 
 
 def new_app(**options: Any) -> FastAPI:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
@@ -16,26 +16,26 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
 from veilgraph.campaign.neighbours.people_file import people_file
-from veilgraph.campaign.neighbours.series import NeighbourSeries, read_table_file
-from veilgraph.campaign.neighbours.series_folder import PublishedWave
+from veilgraph.campaign.neighbours.series import read_table_file
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.campaign.tokens import read_keys
-from veilgraph.collector.app import make_app
+from veilgraph.collector.app import CampaignApp
 from veilgraph.collector.assessment_file import AssessmentFile, parse_duration
 from veilgraph.collector.auth import SESSION_COOKIE, Credentials, read_role_tokens
+from veilgraph.collector.collector import Application, Collector
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.secret_files import check_secret_file, check_separate
+from veilgraph.collector.served_campaign import ServedCampaign, ServedSeries, published_files
 from veilgraph.collector.several import CampaignsTogether
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
-from veilgraph.collector.wave_switch import SeriesWatch, WaveSwitch
+from veilgraph.collector.wave_switch import WaveSwitch
 from veilgraph.errors import CampaignError, RunError, VeilgraphError
 from veilgraph.graph import Graph, read_ids
 
@@ -134,10 +134,9 @@ class CampaignFiles:
         )
         if self.tables is None:
             return served
-        watch = SeriesWatch(self.tables, is_strict=is_check)
-        series = ServedSeries(watch=watch, assess=lambda path: self._assessment(store, path))
+        series = ServedSeries.in_folder(self.tables, lambda path: self._assessment(store, path), is_strict=is_check)
         served = replace(served, series=series)
-        for wave in series.watch.poll(campaign):
+        for wave in series.poll(campaign):
             served = served.followed_by(wave)
         return served
 
@@ -146,7 +145,7 @@ class CampaignFiles:
         if not campaign.asked.published:
             return {}
         asked, people = series_of(campaign.asked), people_file(graph.names)
-        return _published(asked, people, read_table_file(self.tables, asked, people=graph.num_nodes))
+        return published_files(asked, people, read_table_file(self.tables, asked, people=graph.num_nodes))
 
     def _assessment(self, store: str, campaign: Path | None = None) -> AssessmentFile | None:
         if self.assessment is None:
@@ -161,57 +160,6 @@ class CampaignFiles:
         return AssessmentFile(
             path=self.assessment, command=command, every=every, environment={"VEILGRAPH_STORE": store}
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServedSeries:
-    """The folder of a series about neighbours, and what was found in it.
-
-    Attributes:
-        watch: the folder.
-        assess: returns the assessment of the document in a file.
-        earlier: documents before the one that is served, in their order.
-    """
-
-    watch: SeriesWatch
-    assess: Callable[[Path], AssessmentFile | None]
-    earlier: tuple[Campaign, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServedCampaign:
-    """What the files of a campaign hold; `make_app` describes the attributes, and `series` is that of its folder."""
-
-    campaign: Campaign
-    graph: Graph
-    joined: Sequence[str]
-    credentials: Credentials
-    plausible: PlausibleShares | None
-    campaign_file: Path
-    assessment: AssessmentFile | None
-    published: Mapping[str, bytes]
-    series: ServedSeries | None = None
-
-    def followed_by(self, wave: PublishedWave) -> ServedCampaign:
-        """Return what is served when the next wave of the folder is open."""
-        if self.series is None:
-            raise RunError("the next wave needs --tables, the folder that 'neighbours publish' wrote")
-        asked = series_of(wave.campaign.asked)
-        people = self.published.get(asked.people) or people_file(self.graph.names)
-        return replace(
-            self,
-            campaign=wave.campaign,
-            campaign_file=wave.path,
-            plausible=None,
-            assessment=self.series.assess(wave.path),
-            published=_published(asked, people, wave.table),
-            series=replace(self.series, earlier=(*self.series.earlier, self.campaign)),
-        )
-
-
-def _published(asked: NeighbourSeries, people: bytes, table: bytes | None) -> dict[str, bytes]:
-    """Return the files of a wave by the SHA-256 that its document names; randomized lists need no table."""
-    return {asked.people: people} | ({} if asked.table is None or table is None else {asked.table: table})
 
 
 def read_campaigns(path: Path) -> dict[str, CampaignFiles]:
@@ -266,42 +214,22 @@ def make_collector(served: ServedCampaign | Mapping[str, ServedCampaign], *, sto
         store: URL of the store.
         rate: maximum requests per second of one address; 0 means no limit.
     """
-    opened, limits = ReportStore.open(store), Limits(requests_per_second=rate)
+    shared = SharedParts(ReportStore.open(store), limits=Limits(requests_per_second=rate))
     if isinstance(served, ServedCampaign):
-        if served.series is not None:
-            return _application(served, SharedParts(opened, limits=limits), is_alone=True)
-        return _one_campaign(served, store=opened, limits=limits)
-    shared = SharedParts(opened, limits=limits)
-    apps = {}
+        return Collector(_application(served, shared), shared)
+    applications = {}
     for name, each in served.items():
         with _naming(each.campaign_file, name):
-            apps[name] = _application(each, shared)
-    return CampaignsTogether(apps, shared)
+            applications[name] = _application(each, shared)
+    return Collector(CampaignsTogether(applications, shared), shared)
 
 
-def _application(served: ServedCampaign, shared: SharedParts, *, is_alone: bool = False) -> FastAPI | WaveSwitch:
+def _application(served: ServedCampaign, shared: SharedParts) -> Application:
     """Make the application of a campaign; that of a series with a folder takes up its waves."""
+    wave = CampaignApp(served, shared)
     if served.series is None:
-        return _one_campaign(served, store=shared.store, shared=shared)
-    for earlier in served.series.earlier:
-        shared.store.documents.register(earlier, now=shared.clock())
-    latest = served
-
-    def make(wave: PublishedWave) -> FastAPI:
-        nonlocal latest
-        following = latest.followed_by(wave)
-        app = _one_campaign(following, store=shared.store, shared=shared)
-        latest = following
-        return app
-
-    app = _one_campaign(served, store=shared.store, shared=shared)
-    return WaveSwitch(app, watch=served.series.watch, make=make, shared=shared, is_alone=is_alone)
-
-
-def _one_campaign(served: ServedCampaign, *, store: ReportStore, **parts: Any) -> FastAPI:
-    store.documents.check_newest(served.campaign)
-    given = {name: value for name, value in vars(served).items() if name != "series"}
-    return make_app(**given, store=store, **parts)
+        return wave
+    return WaveSwitch(wave, served.series)
 
 
 def _common(first: ServedCampaign, second: ServedCampaign) -> str | None:
@@ -316,7 +244,7 @@ def _common(first: ServedCampaign, second: ServedCampaign) -> str | None:
 
 
 @contextmanager
-def _naming(path: Path, name: str) -> Iterator[None]:
+def _naming(path: Path | None, name: str) -> Iterator[None]:
     """Name the table in an error about one of its files."""
     try:
         yield

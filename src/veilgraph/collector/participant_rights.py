@@ -10,7 +10,6 @@ from veilgraph.campaign.receipt import Receipt, parse_receipt
 from veilgraph.collector import openapi
 from veilgraph.collector.auth import bearer_token
 from veilgraph.collector.errors import Refusal, RefusalReason
-from veilgraph.collector.middleware import Limits
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.validation import ReportValidator, parse_body
 from veilgraph.errors import ReportError
@@ -19,7 +18,7 @@ from veilgraph.errors import ReportError
 _MAX_RECEIPT_BYTES = 8192
 
 
-def add_participant_rights(app: FastAPI, *, validator: ReportValidator, shared: SharedParts, limits: Limits) -> None:
+def add_participant_rights(app: FastAPI, *, validator: ReportValidator, shared: SharedParts) -> None:
     """Add the routes; they work after the campaign has closed, too."""
 
     @app.get("/v1/reports/{node:path}", summary="Whether a node has reported", **openapi.has_reported())
@@ -45,7 +44,7 @@ def add_participant_rights(app: FastAPI, *, validator: ReportValidator, shared: 
 
     @app.post("/v1/receipts", summary="Check a receipt, and what is stored now", **openapi.check_receipt())
     async def check_receipt(request: Request) -> openapi.StandingBody:
-        seconds = limits.body_seconds
+        seconds = shared.limits.body_seconds
         async with shared.bodies.receive(request, max_bytes=_MAX_RECEIPT_BYTES, seconds=seconds) as body:
             try:
                 receipt = parse_receipt(parse_body(body))

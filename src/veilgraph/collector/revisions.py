@@ -12,13 +12,14 @@ from pathlib import Path
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.notice import time_in_words
+from veilgraph.collector.watched_files import WatchedFiles
 from veilgraph.errors import CampaignError
 
 logger = logging.getLogger("veilgraph.collector")
 
 
 class RevisedFile:
-    """A campaign file, and what it held when it was last looked at.
+    """A campaign file whose notice may be revised.
 
     Args:
         path: the campaign file.
@@ -27,21 +28,18 @@ class RevisedFile:
 
     def __init__(self, path: Path, current: Campaign) -> None:
         self._path, self._current = path, current
-        self._seen = self._signature()
+        self._files = WatchedFiles(lambda: [path])
 
     def poll(self) -> Campaign | None:
         """Return the campaign with its revised notice if the file changed to one; log why another change is refused."""
-        if (signature := self._signature()) == self._seen:
+        if not self._files.have_changed():
             return None
-        self._seen = signature
         try:
             revised = Campaign.from_json(self._path.read_bytes())
+            self._check(revised)
         except (OSError, CampaignError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            logger.error("%s changed and cannot be read; the campaign stays as it is: %s", self._path, why)
-            return None
-        if (refusal := self._refusal(revised)) is not None:
-            logger.error("%s changed, and %s; the campaign stays as it is", self._path, refusal)
+            why = f"it cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
+            self._files.refuse(self._path, why)
             return None
         if revised == self._current:
             return None
@@ -50,22 +48,16 @@ class RevisedFile:
         logger.info("notice %d of campaign %s is taken up; open until %s", revised.notice.version, revised.id, closes)
         return revised
 
-    def _refusal(self, revised: Campaign) -> str | None:
+    def _check(self, revised: Campaign) -> None:
         before, after = self._current.notice.version, revised.notice.version
         if revised.id != self._current.id:
-            return f"holds another campaign, {revised.id}: start a collector for it"
+            raise CampaignError(f"it holds another campaign, {revised.id}: start a collector for it")
         if after < before:
-            return f"holds notice {after}, older than {before}, which devices have seen: use 'campaign revise'"
+            raise CampaignError(
+                f"it holds notice {after}, older than {before}, which devices have seen: use 'campaign revise'"
+            )
         if after == before and revised != self._current:
-            return f"holds another notice of the same version, {after}: use 'campaign revise'"
-        return None
-
-    def _signature(self) -> tuple[int, int, int] | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
+            raise CampaignError(f"it holds another notice of the same version, {after}: use 'campaign revise'")
 
 
 async def take_up_revisions(file: RevisedFile, take_up: Callable[[Campaign], None], *, seconds: float = 2.0) -> None:

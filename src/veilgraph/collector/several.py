@@ -7,22 +7,21 @@ nothing about any campaign.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Container, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import resources
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
-from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from veilgraph.collector.app import add_boundaries, answer_refusals, new_app
+from veilgraph.collector.collector import Application
 from veilgraph.collector.health import add_health
 from veilgraph.collector.metrics import Metrics
 from veilgraph.collector.participant_page import PageFile
 from veilgraph.collector.shared_parts import SharedParts
-from veilgraph.collector.wave_switch import WaveSwitch
 
 logger = logging.getLogger("veilgraph.collector")
 
@@ -31,41 +30,35 @@ class CampaignsTogether:
     """ASGI application of several campaigns.
 
     Args:
-        campaigns: name of each campaign, and the application that `make_app` made of it with the same `shared`; of a
-            series whose waves are taken up from a folder, the one that switches.
+        campaigns: name of each campaign, and its application.
         shared: what they share.
     """
 
-    def __init__(self, campaigns: Mapping[str, FastAPI | WaveSwitch], shared: SharedParts) -> None:
-        self._campaigns, self._shared = campaigns, shared
+    def __init__(self, campaigns: Mapping[str, Application], shared: SharedParts) -> None:
+        self._campaigns = campaigns
         self._entrance = _entrance(campaigns, shared)
-        self._lifespan = Router(lifespan=self._running)
 
     @asynccontextmanager
-    async def _running(self, _: object) -> AsyncIterator[None]:
+    async def running(self) -> AsyncIterator[None]:
+        """Serve each campaign, as long as the context lasts."""
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._shared.running())
-            for name, app in self._campaigns.items():
-                running = app.running() if isinstance(app, WaveSwitch) else app.router.lifespan_context(app)
-                await stack.enter_async_context(running)
+            for name, application in self._campaigns.items():
+                await stack.enter_async_context(application.running())
                 logger.info("campaign '%s' is served at /c/%s/", name, name)
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request to the campaign that its path names: a lookup, however many campaigns there are."""
-        if scope["type"] != "http":
-            await self._lifespan(scope, receive, send)
-            return
         # "/c/NAME/rest"
         parts = scope["path"].split("/", 3)
-        app = self._campaigns.get(parts[2]) if len(parts) == 4 and parts[:2] == ["", "c"] else None
-        if app is None:
+        application = self._campaigns.get(parts[2]) if len(parts) == 4 and parts[:2] == ["", "c"] else None
+        if application is None:
             await self._entrance(scope, receive, send)
         else:
-            await app({**scope, "root_path": f"/c/{parts[2]}"}, receive, send)
+            await application({**scope, "root_path": f"/c/{parts[2]}"}, receive, send)
 
 
-def _entrance(campaigns: Mapping[str, FastAPI | WaveSwitch], shared: SharedParts) -> FastAPI:
+def _entrance(campaigns: Container[str], shared: SharedParts) -> FastAPI:
     """Make what is outside of all campaigns: a page that names none of them, and the health of the process."""
     app, metrics = new_app(openapi_url=None), Metrics(campaign="", queued=lambda: 0)
     answer_refusals(app, shared, metrics)

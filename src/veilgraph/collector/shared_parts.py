@@ -22,7 +22,7 @@ class SharedParts:
         store: store of the reports of all campaigns.
         limits: limits on requests. An address has one rate for all campaigns.
         clock: Unix time.
-        maintenance_seconds: time between two looks at the retention dates of campaigns that are not served.
+        maintenance_seconds: time between two looks at notices and retention dates.
 
     Attributes:
         store: store of the reports.
@@ -33,7 +33,9 @@ class SharedParts:
         database: whether the database answers.
         served: ids of the campaigns.
         assessing: held while a process computes an assessment, so that there is one such process at a time.
+        limits: limits on requests.
         clock: Unix time.
+        maintenance_seconds: time between two looks at notices and retention dates.
     """
 
     def __init__(
@@ -44,8 +46,8 @@ class SharedParts:
         clock: Callable[[], float] = time.time,
         maintenance_seconds: float = 60.0,
     ) -> None:
-        limits = limits or Limits()
-        self.store, self.clock, self._maintenance_seconds = store, clock, maintenance_seconds
+        self.limits = limits = limits or Limits()
+        self.store, self.clock, self.maintenance_seconds = store, clock, maintenance_seconds
         self.writer = ReportWriter(store, clock=clock)
         self.buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
         self.bodies = Bodies(self.buckets)
@@ -58,7 +60,7 @@ class SharedParts:
     async def running(self) -> AsyncIterator[None]:
         """Write reports as long as the context lasts; then commit those that wait, and close the store."""
         self.writer.start()
-        purging = purge_unserved_regularly(self.store, self.served, clock=self.clock, seconds=self._maintenance_seconds)
+        purging = purge_unserved_regularly(self.store, self.served, clock=self.clock, seconds=self.maintenance_seconds)
         tasks = [asyncio.create_task(self.database.watch()), asyncio.create_task(purging)]
         try:
             yield

@@ -73,9 +73,9 @@ def add_submission(
     shared: SharedParts,
     metrics: Metrics,
     sizes: ReportSizes,
-    seconds: float,
 ) -> Callable[[str, Request], Awaitable[Response]]:
     """Add the routes of single reports and of batches, and return the function of the first."""
+    seconds = shared.limits.body_seconds
 
     @app.put("/v1/reports/{node:path}", summary="Submit a node's report", **openapi.submit_one(validator.campaign))
     async def submit_one(node: str, request: Request) -> Response:
