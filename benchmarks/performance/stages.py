@@ -23,7 +23,7 @@ from veilgraph.experiments.grid import Cell
 from veilgraph.models import RGNN, StructureOnly, Veil
 from veilgraph.models.base import FitTask
 from veilgraph.models.structure_only import RESTARTS, STEPS
-from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.models.veil.cross_fitting import max_folds
 from veilgraph.models.veil.pagerank import RANGES
 from veilgraph.models.veil.views import iteration_counts
 from veilgraph.progress import Progress
@@ -210,7 +210,7 @@ def _veil(workload: Workload, device: torch.device) -> Iterator[Stage]:
             literal=None,
             work=floors.veil(
                 workload.sizes,
-                CrossFitting.max_folds(workload.perturbed) + 1,
+                max_folds(workload.perturbed) + 1,
                 steps=max(steps for _, steps in RANGES),
                 sweeps=max(iteration_counts(workload.graph).values()),
                 runs=count,

@@ -13,7 +13,7 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import Method, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.unused_reports import UnusedReports
-from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.models.veil.cross_fitting import max_folds
 from veilgraph.privacy.estimate import Estimate
 from veilgraph.progress import Progress, no_progress
 
@@ -50,7 +50,7 @@ def default_shares(perturbed: PerturbedGraph) -> tuple[float, ...]:
     Each subsample is another fit. A graph with up to 2 million entries in its messages (edges, classes and folds) is
     fitted in a second or two, and gets two.
     """
-    folds = CrossFitting.max_folds(perturbed)
+    folds = max_folds(perturbed)
     entries = 2 * perturbed.graph.num_edges * perturbed.schema.num_classes * (folds + 1)
     return (1 / 4, 1 / 2) if entries <= _FAST else (1 / 2,) if entries <= _AFFORDABLE else ()
 
@@ -123,7 +123,7 @@ def _seen(perturbed: PerturbedGraph, people: NDArray[np.int64]) -> PerturbedGrap
 
 
 def _point(share: float, seen: PerturbedGraph, found: UnusedReports, judged: UnusedReports) -> CurvePoint:
-    labels, folds = int(seen.has_label.sum()), CrossFitting.max_folds(seen)
+    labels, folds = int(seen.has_label.sum()), max_folds(seen)
     inside = labels / len(judged.nodes)  # reports of these people were left out with their whole fold
     return CurvePoint(
         share=share,

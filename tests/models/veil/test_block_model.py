@@ -94,7 +94,7 @@ def test_a_report_that_a_training_set_leaves_out_reaches_it_by_the_attraction_al
     reports = labels.perturbed.labels.copy()
     reports[fold] = np.roll(reports[fold], 1)  # class shares, and so the prior, stay the same
     other = CrossFitting(perturbed=replace(labels.perturbed, labels=reports), folds=labels.folds)
-    model = block_model(PRIVATE.graph, labels.prior, 0.5)
+    model = block_model(PRIVATE.graph, labels.reports.prior, 0.5)
     before, after = (model.log_posterior(each.local_evidence, tolerance=0.0) for each in (labels, other))
     assert torch.equal(before[:, 2], after[:, 2])
     assert not torch.equal(before[:, -1], after[:, -1])
@@ -108,7 +108,7 @@ def test_a_report_that_a_training_set_leaves_out_reaches_it_by_the_attraction_al
 def test_the_attraction_is_learned(classes: int, homophily: float) -> None:
     private = csbm(2000, num_classes=classes, homophily=homophily, num_features=0, seed=1)
     labels = cross_fitted(private, 2.0)
-    model = block_model(private.graph, labels.prior, 0.5).learned(labels.local_evidence[:, -1:])
+    model = block_model(private.graph, labels.reports.prior, 0.5).learned(labels.local_evidence[:, -1:])
     # An edge is within a class with probability t + (1 - t) / c. The share of 10,000 edges has a standard error of at
     # most 0.005; with classes that are known in part only, information is lost: four times that is allowed for.
     expected = (private.homophily - 1 / classes) / (1 - 1 / classes)
@@ -122,7 +122,7 @@ def test_classes_have_the_names_that_reports_give_them() -> None:
     """
     private = csbm(3000, num_classes=10, homophily=0.6, mean_degree=10.0, num_features=0, seed=0)
     labels = cross_fitted(private, 0.5)
-    model = block_model(private.graph, labels.prior, 0.5).learned(labels.local_evidence[:, -1:])
+    model = block_model(private.graph, labels.reports.prior, 0.5).learned(labels.local_evidence[:, -1:])
     posterior = model.log_posterior(labels.local_evidence).softmax(2).double()
     scores = torch.einsum("vkx,vkz->kxz", posterior, labels.local_evidence.double())
     for training_set in scores:
@@ -144,21 +144,21 @@ def test_classes_that_avoid_each_other_are_found() -> None:
 def test_uninformative_reports_on_a_graph_without_classes_give_the_prior() -> None:
     private = csbm(2000, num_classes=3, homophily=1 / 3, num_features=0, seed=0)
     labels = cross_fitted(private, 1e-4)
-    model = block_model(private.graph, labels.prior, 0.1)
+    model = block_model(private.graph, labels.reports.prior, 0.1)
     found = model.log_posterior(labels.local_evidence).softmax(2)
-    assert torch.allclose(found, labels.prior.expand_as(found), atol=1e-2)
+    assert torch.allclose(found, labels.reports.prior.expand_as(found), atol=1e-2)
 
 
 def test_without_privacy_a_report_decides() -> None:
     labels = cross_fitted(PRIVATE, math.inf)
-    found = log_posterior(labels)[labels.reporting_nodes, -1].argmax(1).numpy()
-    assert (found == PRIVATE.labels[labels.reporting_nodes.numpy()]).all()
+    found = log_posterior(labels)[labels.reports.nodes, -1].argmax(1).numpy()
+    assert (found == PRIVATE.labels[labels.reports.nodes.numpy()]).all()
 
 
 def test_the_field_keeps_one_class_from_taking_over() -> None:
     private = csbm(2000, num_classes=4, homophily=0.5, num_features=0, seed=0)
     labels = cross_fitted(private, 0.5)
-    model = block_model(private.graph, labels.prior, 1 / 3)
+    model = block_model(private.graph, labels.reports.prior, 1 / 3)
     without = replace(model, weights=torch.full((2000,), 1e-9))
     shares = [
         torch.bincount(each.log_posterior(labels.local_evidence, max_sweeps=60)[:, -1].argmax(1), minlength=4) / 2000

@@ -52,7 +52,7 @@ def partitions(depth: int, begin: int) -> list[list[tuple[int, int]]]:
 
 def by_enumeration(labels: CrossFitting, codes: np.ndarray, depth: int, begin: int) -> np.ndarray:
     """Return P(class | all reports) as a sum over partitions and over the class of each part."""
-    prior, last = labels.prior.double().numpy(), labels.training_sets[:, -1].double().numpy()
+    prior, last = labels.reports.prior.double().numpy(), labels.reports_of(slice(None))[:, -1].double().numpy()
     classes = len(prior)
     member = (1 - PURITY) * prior + PURITY * np.eye(classes)
     mechanism = labels.perturbed.label_mechanism
@@ -126,7 +126,7 @@ def test_the_order_of_classes_does_not_matter() -> None:
 def test_uninformative_reports_give_the_prior() -> None:
     labels = cross_fitted(1e-4, nodes=64, classes=4)
     found = tree_posterior(labels, np.arange(64) // 8, 3)
-    assert torch.allclose(found, labels.prior.expand_as(found), atol=2e-3)
+    assert torch.allclose(found, labels.reports.prior.expand_as(found), atol=2e-3)
 
 
 def test_communities_carry_evidence_that_neighbours_cannot() -> None:

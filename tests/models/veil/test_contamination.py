@@ -74,26 +74,26 @@ def test_honest_shares_undo_the_lies() -> None:
 def test_without_a_share_the_channel_is_the_stated_one(label: LabelRandomizer) -> None:
     _, perturbed, _ = collect(200, 0, label=label)
     stated = CrossFitting.random(perturbed, seed=0)
-    none = Contamination(share=0.0, targets=(0.0, 0.0, 1.0, 0.0), set_size=stated.set_size)
+    none = Contamination(share=0.0, targets=(0.0, 0.0, 1.0, 0.0), set_size=stated.reports.set_size)
     same = replace(stated, contamination=none)
-    logits = torch.randn(len(stated.reporting_nodes), 4, generator=torch.Generator().manual_seed(0)).log_softmax(1)
+    logits = torch.randn(len(stated.reports.nodes), 4, generator=torch.Generator().manual_seed(0)).log_softmax(1)
     assert torch.allclose(same.local_evidence, stated.local_evidence, atol=1e-6)
-    assert torch.allclose(same.log_likelihood(logits), stated.log_likelihood(logits), atol=1e-6)
-    assert torch.allclose(same.prior, stated.prior)
-    assert torch.equal(same.weighted_reports_of(slice(None)), stated.training_sets)
-    assert same.log_scale == 0
+    assert torch.allclose(same.likelihood.log_likelihood(logits), stated.likelihood.log_likelihood(logits), atol=1e-6)
+    assert torch.allclose(same.reports.prior, stated.reports.prior)
+    assert torch.equal(same.weighted_reports_of(slice(None)), stated.reports_of(slice(None)))
+    assert same.likelihood.log_scale == 0
 
 
 def test_a_report_of_the_target_says_less_and_others_say_the_same() -> None:
     _, perturbed, _ = collect(200, 0)
     stated = CrossFitting.random(perturbed, seed=0)
     lies = replace(stated, contamination=Contamination(share=0.2, targets=(0.0, 0.0, 1.0, 0.0)))
-    names_target = stated.named[:, TARGET]
+    names_target = stated.reports.named[:, TARGET]
     assert (lies.local_evidence[names_target, -1].amax(1) < stated.local_evidence[names_target, -1].amax(1)).all()
     assert torch.allclose(lies.local_evidence[~names_target], stated.local_evidence[~names_target], atol=1e-6)
-    assert isinstance(lies.honesty, torch.Tensor)
-    assert (lies.honesty[~names_target] == 1).all()
-    assert (lies.honesty[names_target] < 1).all()
+    assert isinstance(lies.likelihood.honesty, torch.Tensor)
+    assert (lies.likelihood.honesty[~names_target] == 1).all()
+    assert (lies.likelihood.honesty[names_target] < 1).all()
 
 
 def test_the_share_depends_on_the_degree() -> None:

@@ -68,7 +68,7 @@ def draw(
 
 def standard_errors(log_probabilities: Tensor, labels: CrossFitting, shares: dict[int, float]) -> Tensor:
     """Return the standard errors of the shares, from the Hessian of the likelihood written out."""
-    named, stated = labels.named.double(), labels.perturbed.label_mechanism.likelihood
+    named, stated = labels.reports.named.double(), labels.perturbed.label_mechanism.likelihood
     targets = list(shares)
 
     def negative_log_likelihood(point: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ def test_scores_are_the_derivatives_of_the_log_likelihood(mechanism: LabelMechan
     log_probabilities, labels = draw(mechanism, 0.2, (1,), seed=2)
     stated = mechanism.likelihood
     model = MixtureLikelihood(
-        log_probabilities, labels.named, float(stated.keep) - float(stated.other), float(stated.other)
+        log_probabilities, labels.reports.named, float(stated.keep) - float(stated.other), float(stated.other)
     )
     groups = torch.nn.functional.one_hot(torch.arange(NODES) % 2, 2).double()
     point = torch.tensor([0.1, 0.05, 0.2, 0.0, 0.1, *torch.linspace(-1, 1, CLASSES)], dtype=torch.float64)
@@ -137,15 +137,17 @@ def test_liars_at_hubs_are_found_there() -> None:
 def test_the_greatest_share_leaves_honest_people_no_target(mechanism: LabelMechanism, targets: tuple[int, ...]) -> None:
     _, labels = draw(mechanism, 0.3, targets, seed=1)
     equal = tuple(1 / len(targets) if each in targets else 0.0 for each in range(CLASSES))
-    greatest = greatest_contamination(Contamination(share=0.01, targets=equal, set_size=labels.set_size), labels)
+    greatest = greatest_contamination(
+        Contamination(share=0.01, targets=equal, set_size=labels.reports.set_size), labels
+    )
     assert 0.3 < greatest.share < 1
     # Honest people who have another class name each target with probability q, liars as `named_shares` says.
     for target in targets:
-        expected = (1 - greatest.share) * labels.other + greatest.share * greatest.named_shares[target]
-        assert expected == pytest.approx(float(labels.report_shares[target]), abs=0.01)
-    total = (1 - greatest.share) * len(targets) * labels.other
+        expected = (1 - greatest.share) * labels.reports.other + greatest.share * greatest.named_shares[target]
+        assert expected == pytest.approx(float(labels.reports.report_shares[target]), abs=0.01)
+    total = (1 - greatest.share) * len(targets) * labels.reports.other
     total += greatest.share * sum(greatest.named_shares[target] for target in targets)
-    assert total == pytest.approx(float(labels.report_shares[list(targets)].sum()), rel=1e-5)
+    assert total == pytest.approx(float(labels.reports.report_shares[list(targets)].sum()), rel=1e-5)
 
 
 def test_renamed_classes_are_found_under_their_new_names() -> None:

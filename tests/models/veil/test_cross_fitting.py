@@ -27,10 +27,10 @@ def reports(epsilon_y: float, **population: object) -> PerturbedGraph:
 def test_every_report_is_left_out_of_exactly_one_training_set() -> None:
     labels = CrossFitting.random(reports(1.0), seed=0)
     assert labels.num_folds == 5
-    whole = labels.training_sets[:, -1]
-    missing = whole.unsqueeze(1) - labels.training_sets[:, :-1]
+    whole = labels.reports_of(slice(None))[:, -1]
+    missing = whole.unsqueeze(1) - labels.reports_of(slice(None))[:, :-1]
     assert torch.equal(missing.sum(1), whole)
-    assert (labels.out_of_fold(labels.training_sets) == 0).all()
+    assert (labels.out_of_fold(labels.reports_of(slice(None))) == 0).all()
     assert torch.equal(whole.sum(1) > 0, torch.from_numpy(labels.perturbed.has_label))
 
 
@@ -46,16 +46,18 @@ def test_folds_have_equal_size_and_there_are_fewer_with_few_reports() -> None:
 def test_a_subsample_selects_reports_and_keeps_their_folds() -> None:
     labels = CrossFitting.random(reports(1.0), seed=0)
     some = labels.subsample(100)
-    assert torch.equal(some.reporting_nodes, labels.reporting_nodes[::3])
-    assert torch.equal(some.folds[some.reporting_nodes], labels.folds[some.reporting_nodes])
+    assert torch.equal(some.reports.nodes, labels.reports.nodes[::3])
+    assert torch.equal(some.folds[some.reports.nodes], labels.folds[some.reports.nodes])
 
 
 def test_the_likelihood_is_that_of_the_channel() -> None:
     labels = CrossFitting.random(reports(1.0), seed=0)
-    sure = torch.nn.functional.one_hot(labels.reported_classes.squeeze(1), 3).float().clamp(min=1e-30).log()
-    assert torch.allclose(labels.log_likelihood(sure), torch.tensor(math.log(labels.keep)).expand(300))
+    sure = torch.nn.functional.one_hot(labels.reports.reported_classes.squeeze(1), 3).float().clamp(min=1e-30).log()
+    assert torch.allclose(
+        labels.likelihood.log_likelihood(sure), torch.tensor(math.log(labels.reports.keep)).expand(300)
+    )
     equal = torch.full((300, 3), math.log(1 / 3))
-    assert torch.allclose(labels.log_likelihood(equal), torch.tensor(math.log(1 / 3)).expand(300))
+    assert torch.allclose(labels.likelihood.log_likelihood(equal), torch.tensor(math.log(1 / 3)).expand(300))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -65,17 +67,17 @@ def test_the_likelihood_of_a_set_is_that_of_the_mechanism(size: int) -> None:
     split, rng = Split.random(60, seed=0), np.random.default_rng(0)
     perturbed = simulate(private, PrivacyBudget(1.0, 0.7, 1), split, rng=rng, label=lambda k, e: mechanism)
     labels = CrossFitting.random(perturbed, seed=0)
-    shares = torch.from_numpy(rng.dirichlet(np.ones(4), size=len(labels.reporting_nodes))).float()
-    sets = mechanism.decode(perturbed.labels[labels.reporting_nodes.numpy()])
+    shares = torch.from_numpy(rng.dirichlet(np.ones(4), size=len(labels.reports.nodes))).float()
+    sets = mechanism.decode(perturbed.labels[labels.reports.nodes.numpy()])
     # Up to the number of sets that hold a given class.
     factor = math.comb(3, size - 1)
     exact = [
         math.log(factor * sum(p * float(mechanism.probability(report, (x,))) for x, p in enumerate(row)))
         for report, row in zip(sets, shares.tolist(), strict=True)
     ]
-    assert labels.log_likelihood(shares.log()).tolist() == pytest.approx(exact, abs=1e-5)
+    assert labels.likelihood.log_likelihood(shares.log()).tolist() == pytest.approx(exact, abs=1e-5)
     # The evidence of a class is its log-likelihood, up to a constant for each report.
-    evidence = labels.local_evidence[labels.reporting_nodes, -1]
+    evidence = labels.local_evidence[labels.reports.nodes, -1]
     for report, row in zip(sets, evidence.tolist(), strict=True):
         chances = [math.log(mechanism.probability(report, (x,))) for x in range(4)]
         assert [value - min(row) for value in row] == pytest.approx([c - min(chances) for c in chances], abs=1e-5)
@@ -91,20 +93,20 @@ def test_shares_of_sets_are_debiased_into_the_prior() -> None:
     # A debiased share of 3,000 reports has a standard error of at most 0.5 / (sqrt(3000) gain); 100 pseudo-reports
     # and the shrinkage move it by at most 0.02.
     allowed = 4 * 0.5 / (math.sqrt(3000) * float(mechanism.channel.gain)) + 0.02
-    assert labels.prior.numpy() == pytest.approx(true, abs=allowed)
-    assert labels.report_shares.sum() == pytest.approx(2)
+    assert labels.reports.prior.numpy() == pytest.approx(true, abs=allowed)
+    assert labels.reports.report_shares.sum() == pytest.approx(2)
 
 
 def test_noise_is_not_mistaken_for_unequal_classes() -> None:
     # At epsilon 0.01 the debiased shares of 300 reports have a standard error of 8: nothing is known about them.
-    assert CrossFitting.random(reports(0.01), seed=0).prior.tolist() == pytest.approx([1 / 3] * 3, abs=0.1)
+    assert CrossFitting.random(reports(0.01), seed=0).reports.prior.tolist() == pytest.approx([1 / 3] * 3, abs=0.1)
 
 
 def test_unequal_classes_are_found_in_reports_that_are_not_randomized() -> None:
     perturbed = reports(math.inf, class_shares=[0.7, 0.2, 0.1])
     shares = np.bincount(perturbed.labels[perturbed.has_label], minlength=3) / 300
     # 300 true labels against 100 pseudo-reports, and q (1 - q) is at least 0.01.
-    assert CrossFitting.random(perturbed, seed=0).prior.numpy() == pytest.approx(shares, abs=0.02)
+    assert CrossFitting.random(perturbed, seed=0).reports.prior.numpy() == pytest.approx(shares, abs=0.02)
 
 
 def on_shards(perturbed: PerturbedGraph) -> PerturbedGraph:
@@ -127,12 +129,14 @@ def test_folds_on_shards_follow_from_the_number_of_a_node_alone() -> None:
 def test_a_subsample_on_shards_has_about_as_many_reports_as_asked() -> None:
     labels = CrossFitting.random(on_shards(reports(1.0)), seed=0)
     some = labels.subsample(100)
-    assert 70 < some.num_reports < 130  # three standard deviations of a binomial with mean 100
-    assert torch.equal(some.folds[some.reporting_nodes], labels.folds[some.reporting_nodes])
-    assert labels.subsample(labels.num_reports) is labels
+    assert 70 < some.reports.num_reports < 130  # three standard deviations of a binomial with mean 100
+    assert torch.equal(some.folds[some.reports.nodes], labels.folds[some.reports.nodes])
+    assert labels.subsample(labels.reports.num_reports) is labels
 
 
 def test_columns_of_degrees_are_the_same_on_shards() -> None:
     perturbed = reports(1.0)
-    table, shards = (CrossFitting.random(each, seed=0).degree_columns for each in (perturbed, on_shards(perturbed)))
+    table, shards = (
+        CrossFitting.random(each, seed=0).reports.degree_columns for each in (perturbed, on_shards(perturbed))
+    )
     assert torch.allclose(table, shards, atol=1e-6)

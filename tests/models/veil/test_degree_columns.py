@@ -36,11 +36,11 @@ def test_they_do_not_depend_on_the_names_of_the_nodes() -> None:
 
 def test_a_pool_of_views_that_know_nothing_learns_that_hubs_have_another_class() -> None:
     _, labels = cross_fitted(3.0)
-    high = labels.degree_columns[:, 1] > 0
+    high = labels.reports.degree_columns[:, 1] > 0
     classes = torch.where(high, 2, 0)
     told = labels.perturbed
     judged = replace(labels, perturbed=replace(told, labels=np.where(told.has_label, classes.numpy(), told.labels)))
-    uninformed = torch.full((1, len(judged.reporting_nodes), 3), 1 / 3).log()
+    uninformed = torch.full((1, len(judged.reports.nodes), 3), 1 / 3).log()
     pool = fit_pool(uninformed, judged, torch.ones(1))
-    found = pool.combine(uninformed, judged.degree_columns[judged.reporting_nodes]).argmax(1)
-    assert (found == classes[judged.reporting_nodes]).float().mean() > 0.9
+    found = pool.combine(uninformed, judged.reports.degree_columns[judged.reports.nodes]).argmax(1)
+    assert (found == classes[judged.reports.nodes]).float().mean() > 0.9

@@ -108,8 +108,8 @@ def test_views_do_not_depend_on_the_memory() -> None:
     whole, parts = (read_views(each, operators, lambda _, view: view, seed=0) for each in (labels, divided))
     for name, view in parts.items():
         parameters = view.candidates()[-1]
-        expected = whole[name].log_probabilities(labels.prior, parameters)[nodes, labels.own_sets].exp()
-        found = view.log_probabilities(labels.prior, parameters)[:, 0].exp()
+        expected = whole[name].log_probabilities(labels.reports.prior, parameters)[nodes, labels.own_sets].exp()
+        found = view.log_probabilities(labels.reports.prior, parameters)[:, 0].exp()
         # Each training set of the block model stops by itself, where its posterior changes by less than 0.01.
         apart = (found - expected).abs()
         assert float(apart.max()) < TOLERANCE or (name == "block model" and float(apart.mean()) < 0.01)

@@ -197,12 +197,14 @@ def test_the_order_of_nodes_does_not_matter() -> None:
     )
     for name, view in views.items():
         if name.startswith(("beliefs", "block")):
-            expected = view.log_probabilities(labels.prior, (1.0,))[order]
-            assert torch.allclose(moved_views[name].log_probabilities(labels.prior, (1.0,)), expected, atol=1e-3)
+            expected = view.log_probabilities(labels.reports.prior, (1.0,))[order]
+            assert torch.allclose(
+                moved_views[name].log_probabilities(labels.reports.prior, (1.0,)), expected, atol=1e-3
+            )
         elif name == "communities" or name.startswith("spectral"):
             # METIS breaks ties between equally good cuts by the order of nodes. Eigenvectors are found up to a
             # tolerance, from a random start.
-            one, other = (each.log_probabilities(labels.prior, (1.0,)) for each in (view, moved_views[name]))
+            one, other = (each.log_probabilities(labels.reports.prior, (1.0,)) for each in (view, moved_views[name]))
             assert (one[order].argmax(2) == other.argmax(2)).float().mean() > 0.9
         else:
             # Effective sample sizes are estimated with random signs, which are not reordered.
@@ -237,8 +239,8 @@ def test_isolated_nodes_get_the_prior_and_their_own_report() -> None:
     assert probabilities[0].argmax() == perturbed.labels[0]
     labels = CrossFitting.random(perturbed, seed=0)
     # Views have the prior to say, but for communities, and the pool what it knows about nodes of this degree.
-    prior = labels.prior.log().expand(len(veil.calibration_), 1, -1)
-    expected = veil.pool_.combine(prior, labels.degree_columns[1:2]).exp()[0].numpy()
+    prior = labels.reports.prior.log().expand(len(veil.calibration_), 1, -1)
+    expected = veil.pool_.combine(prior, labels.reports.degree_columns[1:2]).exp()[0].numpy()
     assert probabilities[1] == pytest.approx(expected, abs=0.15)
 
 

@@ -29,24 +29,24 @@ from veilgraph.privacy.mechanisms import SubsetSelection
 def test_an_informed_view_takes_the_weight_of_an_uninformed_one() -> None:
     private, labels = cross_fitted(2.0)
     informed, uninformed = true_log_probabilities(private, 0.99), torch.full((800, 3), 1 / 3).log()
-    terms = torch.stack([uninformed, informed])[:, labels.reporting_nodes]
+    terms = torch.stack([uninformed, informed])[:, labels.reports.nodes]
     weights = model_averaging_weights(terms, labels, torch.tensor([0.9, 0.1]))
     assert weights[1] > 0.999
     pool = fit_pool(terms, labels, weights)
     assert (pool.weights >= 0).all()
-    columns = labels.degree_columns[labels.reporting_nodes]
+    columns = labels.reports.degree_columns[labels.reports.nodes]
     assert (pool.combine(terms, columns).argmax(1) == terms[1].argmax(1)).all()
 
 
 def test_one_informed_view_among_noise_takes_all_weight_as_reports_grow() -> None:
     private, labels = cross_fitted(1.0)
     noise = torch.randn(16, 800, 3, generator=torch.Generator().manual_seed(0)).log_softmax(2)
-    terms = torch.cat([noise, true_log_probabilities(private, 0.9).unsqueeze(0)])[:, labels.reporting_nodes]
+    terms = torch.cat([noise, true_log_probabilities(private, 0.9).unsqueeze(0)])[:, labels.reports.nodes]
     prior_weights = torch.full((17,), 1 / 17)
     weights = []
     for reports in (30, 120, 600):
         fewer = labels.subsample(reports)
-        chosen = torch.isin(labels.reporting_nodes, fewer.reporting_nodes)
+        chosen = torch.isin(labels.reports.nodes, fewer.reports.nodes)
         weights.append(float(model_averaging_weights(terms[:, chosen], fewer, prior_weights)[-1]))
     assert weights == sorted(weights)
     assert weights[-1] > 0.99
@@ -58,15 +58,15 @@ def test_one_informed_view_among_noise_takes_all_weight_as_reports_grow() -> Non
 def test_model_averaging_takes_the_square_root_of_the_likelihood() -> None:
     private, labels = cross_fitted(0.3)
     terms = torch.stack([torch.full((800, 3), 1 / 3).log(), true_log_probabilities(private, 0.5)])
-    terms = terms[:, labels.reporting_nodes]
-    low, high = labels.log_likelihood(terms).sum(1).tolist()
+    terms = terms[:, labels.reports.nodes]
+    low, high = labels.likelihood.log_likelihood(terms).sum(1).tolist()
     weights = model_averaging_weights(terms, labels, torch.tensor([0.8, 0.2]))
     assert float(weights[1] / weights[0]) == pytest.approx(math.exp((high - low) / 2) / 4, rel=1e-3)
 
 
 def test_uninformative_reports_leave_the_prior_weights_of_model_averaging() -> None:
     _, labels = cross_fitted(0.01)
-    noise = torch.randn(2, 800, 3, generator=torch.Generator().manual_seed(0)).log_softmax(2)[:, labels.reporting_nodes]
+    noise = torch.randn(2, 800, 3, generator=torch.Generator().manual_seed(0)).log_softmax(2)[:, labels.reports.nodes]
     # p - q = 0.0022: the likelihood of one report varies by at most 1%, that of 600 by sqrt(600) times as much.
     prior_weights = torch.tensor([0.7, 0.3])
     assert torch.allclose(model_averaging_weights(noise, labels, prior_weights), prior_weights, atol=0.06)
@@ -74,7 +74,7 @@ def test_uninformative_reports_leave_the_prior_weights_of_model_averaging() -> N
 
 def test_uninformative_reports_leave_the_pool_at_its_centre() -> None:
     _, labels = cross_fitted(0.01)
-    noise = torch.randn(2, 800, 3, generator=torch.Generator().manual_seed(0)).log_softmax(2)[:, labels.reporting_nodes]
+    noise = torch.randn(2, 800, 3, generator=torch.Generator().manual_seed(0)).log_softmax(2)[:, labels.reports.nodes]
     centre = torch.tensor([0.5, 0.5])
     # A report's likelihood varies by at most p - q = 0.0022 of 1/3: the penalty's curvature of 100 dominates.
     assert torch.allclose(fit_pool(noise, labels, centre).weights, centre, atol=0.05)
@@ -95,15 +95,15 @@ def test_combining_gives_distributions() -> None:
 def test_derivatives_equal_those_of_automatic_differentiation(size: int) -> None:
     _, labels = cross_fitted(1.0, label=lambda k, e: SubsetSelection(k, e, size))
     generator = torch.Generator().manual_seed(0)
-    terms = torch.randn(4, 800, 3, generator=generator).log_softmax(2)[:, labels.reporting_nodes].double()
+    terms = torch.randn(4, 800, 3, generator=generator).log_softmax(2)[:, labels.reports.nodes].double()
 
     def negative_log_likelihood(numbers: torch.Tensor) -> torch.Tensor:
         biases = columns @ numbers[4:].view(3, 3)
         pooled = (torch.tensordot(numbers[:4], terms, dims=1) + biases).log_softmax(dim=1)
-        return -labels.log_likelihood(pooled).sum()
+        return -labels.likelihood.log_likelihood(pooled).sum()
 
     derivative: Any = torch.autograd.functional
-    columns = labels.degree_columns[labels.reporting_nodes].double()
+    columns = labels.reports.degree_columns[labels.reports.nodes].double()
     point = torch.rand(13, generator=generator, dtype=torch.float64)
     likelihood = NegativeLogLikelihood(terms, labels)
     value, gradient, (observed, complete) = likelihood.derivatives(point[:4], point[4:].view(3, 3))
@@ -121,15 +121,15 @@ def test_no_other_weights_have_a_greater_objective() -> None:
             (true_log_probabilities(private, 0.6) + spread * torch.randn(800, 3, generator=rng)).log_softmax(1)
             for spread in (1, 2)
         ]
-    )[:, labels.reporting_nodes]
+    )[:, labels.reports.nodes]
     centre = torch.tensor([0.5, 0.5])
     pool = fit_pool(terms, labels, centre)
 
     def objective(weights: torch.Tensor, bias: torch.Tensor) -> float:
         other = OpinionPool(weights=weights, bias=bias, objective=0.0)
         penalty = 50 * (weights - centre).square().sum() + 15 * bias.square().sum()
-        columns = labels.degree_columns[labels.reporting_nodes]
-        return float(labels.log_likelihood(other.combine(terms, columns)).double().sum() - penalty)
+        columns = labels.reports.degree_columns[labels.reports.nodes]
+        return float(labels.likelihood.log_likelihood(other.combine(terms, columns)).double().sum() - penalty)
 
     assert pool.objective == pytest.approx(objective(pool.weights, pool.bias), abs=1e-3)
     for _ in range(20):
@@ -144,7 +144,7 @@ def test_on_shards_rounding_of_terms_changes_weights_by_rounding_alone() -> None
     labels = CrossFitting.random(replace(whole.perturbed, graph=graph), seed=0)
     rng = torch.Generator().manual_seed(0)
     noise = 2 * torch.randn(12, 800, 3, generator=rng)
-    terms = (true_log_probabilities(private, 0.6) + noise).log_softmax(2)[:, labels.reporting_nodes]
+    terms = (true_log_probabilities(private, 0.6) + noise).log_softmax(2)[:, labels.reports.nodes]
     pool = fit_pool(terms, labels, torch.full((12,), 1 / 12))
     for _ in range(10):
         signs = torch.randint(-1, 2, terms.shape, generator=rng)

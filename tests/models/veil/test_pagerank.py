@@ -31,9 +31,9 @@ def test_excess_is_the_debiased_share_around_a_node_less_the_overall_share() -> 
     found = pagerank_views(LABELS, MATRIX, seed=0)
     assert tuple(found) == RANGES
     for (restart, steps), view in found.items():
-        scores = weights(restart, steps) @ LABELS.training_sets[:, -1]
+        scores = weights(restart, steps) @ LABELS.reports_of(slice(None))[:, -1]
         shares = scores / scores.sum(1, keepdim=True)
-        expected = (shares - LABELS.report_shares) / (LABELS.keep - LABELS.other)
+        expected = (shares - LABELS.reports.report_shares) / (LABELS.reports.keep - LABELS.reports.other)
         assert torch.allclose(view.excess[:, -1], expected, atol=1e-3)
 
 

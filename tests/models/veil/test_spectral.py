@@ -42,15 +42,15 @@ COLUMNS = GraphOperators(PRIVATE.graph).eigenvectors(16)[:, :5]
 @pytest.mark.parametrize("size", [1, 2])
 def test_no_other_weights_have_a_greater_penalised_likelihood(size: int) -> None:
     labels = cross_fitted(PRIVATE, 2.0, size)
-    kept = labels.kept[labels.reporting_nodes, -1]
+    kept = labels.kept[labels.reports.nodes, -1]
 
     def logits(flat: Any) -> torch.Tensor:
-        scores = COLUMNS.double() @ torch.as_tensor(flat).view(5, 3) + labels.prior.double().log()
+        scores = COLUMNS.double() @ torch.as_tensor(flat).view(5, 3) + labels.reports.prior.double().log()
         return scores.log_softmax(1)
 
     def loss_and_gradient(flat: Any) -> tuple[float, Any]:
         weights = torch.tensor(flat, requires_grad=True)
-        reports = labels.log_likelihood(logits(weights)[labels.reporting_nodes])[kept]
+        reports = labels.likelihood.log_likelihood(logits(weights)[labels.reports.nodes])[kept]
         loss = 5 * weights.square().sum() - reports.sum()
         return float(loss.detach()), torch.autograd.grad(loss, weights)[0]
 
@@ -90,7 +90,7 @@ def test_a_fold_is_estimated_without_its_own_reports() -> None:
 def test_uninformative_reports_give_the_prior() -> None:
     labels = cross_fitted(PRIVATE, 1e-4)
     found = logistic_log_posterior(COLUMNS, labels).exp()
-    assert torch.allclose(found, labels.prior.expand_as(found), atol=1e-2)
+    assert torch.allclose(found, labels.reports.prior.expand_as(found), atol=1e-2)
 
 
 def test_without_privacy_two_classes_that_avoid_each_other_are_separated() -> None:
@@ -98,7 +98,7 @@ def test_without_privacy_two_classes_that_avoid_each_other_are_separated() -> No
     labels = cross_fitted(private, math.inf)
     views = spectral_views(labels, GraphOperators(private.graph))
     for view in views.values():
-        found = view.log_probabilities(labels.prior, (1.0,))[:, -1].argmax(1).numpy()
+        found = view.log_probabilities(labels.reports.prior, (1.0,))[:, -1].argmax(1).numpy()
         assert (found == private.labels).mean() > 0.9
 
 

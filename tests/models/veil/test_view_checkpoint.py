@@ -44,7 +44,7 @@ def test_views_are_computed_once_and_then_read(labels: CrossFitting, tmp_path: P
 
 def test_another_fit_kind_or_contamination_computes_its_own(labels: CrossFitting, tmp_path: Path) -> None:
     checkpoint(tmp_path).remember(labels, "some", lambda: VIEWS)
-    lies = Contamination(share=0.2, targets=(0.0,) * (labels.num_classes - 1) + (1.0,))
+    lies = Contamination(share=0.2, targets=(0.0,) * (labels.reports.num_classes - 1) + (1.0,))
     for other, kind, reports in (
         (checkpoint(tmp_path, "another"), "some", labels),
         (checkpoint(tmp_path), "other", labels),

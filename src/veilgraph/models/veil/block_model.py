@@ -268,13 +268,13 @@ def block_model_log_posterior(labels: CrossFitting, affinity: ClassAffinity | No
         affinity: Affinity estimated from the reports at both ends of edges; None if there are no such edges.
     """
     graph = labels.perturbed.graph
-    weights = torch.from_numpy(graph.degrees).to(labels.prior)
+    weights = torch.from_numpy(graph.degrees).to(labels.reports.prior)
     if affinity is None or affinity.uniformly_assortative:
         last = labels.evidence_of(slice(labels.num_folds, None))
-        model = BlockModel(graph=graph, prior=labels.prior, weights=weights).learned(last)
+        model = BlockModel(graph=graph, prior=labels.reports.prior, weights=weights).learned(last)
     else:
-        ends, matrix = affinity.end_shares.to(labels.prior), affinity.matrix.to(labels.prior)
+        ends, matrix = affinity.end_shares.to(labels.reports.prior), affinity.matrix.to(labels.reports.prior)
         model = BlockModel(graph=graph, prior=ends, weights=weights, attraction=1.0, affinity=matrix)
-    sweeps = model.affordable_sweeps((labels.num_folds + 1) * labels.num_classes)
+    sweeps = model.affordable_sweeps((labels.num_folds + 1) * labels.reports.num_classes)
     (beliefs,) = labels.by_sets(lambda sets: [model.log_posterior(labels.evidence_of(sets), max_sweeps=sweeps)])
     return beliefs

@@ -108,12 +108,14 @@ def calibrate(view: View, labels: CrossFitting) -> Parameters:
 
     def log_likelihoods(some: Tensor) -> Tensor:
         parameters = tuple(some.T.view(-1, len(some), 1, 1, 1))
-        log_probabilities = held_out.log_probabilities(labels.prior, parameters).squeeze(2)
-        return scored.log_likelihood(log_probabilities).sum(1, dtype=torch.float64)
+        log_probabilities = held_out.log_probabilities(labels.reports.prior, parameters).squeeze(2)
+        return scored.likelihood.log_likelihood(log_probabilities).sum(1, dtype=torch.float64)
 
-    at_once = max(1, _MAX_ENTRIES // max(1, len(scored.reporting_nodes) * labels.num_classes))
+    at_once = max(1, _MAX_ENTRIES // max(1, len(scored.reports.nodes) * labels.reports.num_classes))
     blocks = torch.split(torch.tensor(candidates, device=labels.device), at_once)
-    likelihoods = labels.communicator.all_reduce_sum(torch.cat([log_likelihoods(block) for block in blocks])).cpu()
+    likelihoods = labels.reports.communicator.all_reduce_sum(
+        torch.cat([log_likelihoods(block) for block in blocks])
+    ).cpu()
     penalties = [held_out.negative_log_prior(each) for each in candidates]
     posterior = (likelihoods - torch.tensor(penalties, dtype=torch.float64)).softmax(dim=0)
     return tuple((posterior @ torch.tensor(candidates, dtype=torch.float64).log()).exp().tolist())
@@ -124,8 +126,8 @@ def calibrated_log_probabilities(view: View, parameters: Parameters, labels: Cro
 
     The floor keeps one view that is certain from deciding the pool alone.
     """
-    floor = torch.tensor(math.log(_FLOOR / labels.num_classes), device=labels.device)
-    return torch.logaddexp(view.log_probabilities(labels.prior, parameters), floor)
+    floor = torch.tensor(math.log(_FLOOR / labels.reports.num_classes), device=labels.device)
+    return torch.logaddexp(view.log_probabilities(labels.reports.prior, parameters), floor)
 
 
 def by_class(values: Tensor) -> Tensor:

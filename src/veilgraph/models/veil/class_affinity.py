@@ -46,17 +46,19 @@ def estimate_class_affinity(labels: CrossFitting) -> ClassAffinity | None:
     joint, pairs = _observed_pairs(labels)
     if pairs == 0:
         return None
-    gain, classes = labels.keep - labels.other, labels.num_classes
-    margin = shares = joint.sum(1) / labels.set_size
+    gain, classes = labels.reports.keep - labels.reports.other, labels.reports.num_classes
+    margin = shares = joint.sum(1) / labels.reports.set_size
     if labels.contamination is not None:
         gain, shares = gain * (1 - labels.contamination.share), labels.contamination.honest_shares(margin)
     covariance = (joint - torch.outer(margin, margin)) / gain**2
-    ends = project_to_simplex((shares - labels.other) / (labels.keep - labels.other)).clamp(min=_RAREST / classes)
+    ends = project_to_simplex((shares - labels.reports.other) / (labels.reports.keep - labels.reports.other)).clamp(
+        min=_RAREST / classes
+    )
     ends = ends / ends.sum()
     assortative = torch.diag(ends) - torch.outer(ends, ends)
     attraction = float((covariance * assortative).sum() / assortative.square().sum())
     residual = covariance - attraction * assortative
-    spread = _spread(margin, labels.set_size)
+    spread = _spread(margin, labels.reports.set_size)
     noise = (classes * (classes - 1) / 2 - 1) * float(torch.outer(spread, spread).mean()) / (pairs * gain**4)
     kept = max(0.0, 1 - 2 * noise / max(float(residual.square().sum()), 1e-12)) if classes > 2 else 0.0
     error = float((assortative.square() * torch.outer(spread, spread)).sum() / pairs) ** 0.5 / gain**2
@@ -82,11 +84,11 @@ def _spread(margin: Tensor, set_size: int) -> Tensor:
 
 def _observed_pairs(labels: CrossFitting) -> tuple[Tensor, int]:
     """Return the shares of edges whose reports name each pair of classes, [classes, classes], and how many edges."""
-    operators, communicator = labels.operators, labels.communicator
+    operators, communicator = labels.reports.operators, labels.reports.communicator
     sources, targets = operators.edges
-    named = communicator.exchange_halo(labels.named.float())
+    named = communicator.exchange_halo(labels.reports.named.float())
     reporting, counted = named.any(dim=1), operators.counted_edges
-    counts, pairs = named.new_zeros(labels.num_classes, labels.num_classes, dtype=torch.float64), 0
+    counts, pairs = named.new_zeros(labels.reports.num_classes, labels.reports.num_classes, dtype=torch.float64), 0
     for start in range(0, len(sources), _BLOCK):
         block = slice(start, start + _BLOCK)
         first, second = sources[block], targets[block]

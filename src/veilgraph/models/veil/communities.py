@@ -61,7 +61,7 @@ def tree_posterior(labels: CrossFitting, codes: NDArray[np.signedinteger[Any]], 
         codes: Number of each node's smallest part [nodes]; its bits are the sides of the bisections.
         depth: Number of bisections.
     """
-    device, prior = labels.device, labels.prior.double()
+    device, prior = labels.device, labels.reports.prior.double()
     members = torch.from_numpy(codes).to(device, torch.int64)
     classes = (1 - PURITY) * prior + PURITY * torch.eye(len(prior), dtype=torch.float64, device=device)
     levels = [_part_log_likelihoods(labels, members, classes, 2**depth)]
@@ -84,20 +84,24 @@ def _part_log_likelihoods(labels: CrossFitting, members: Tensor, classes: Tensor
         parts: Number of parts.
     """
     sums = torch.cat([_summed(labels, members, sets, classes, parts) for sets in labels.set_slices()], dim=1)
-    return labels.communicator.all_reduce_sum(sums)
+    return labels.reports.communicator.all_reduce_sum(sums)
 
 
 def _summed(labels: CrossFitting, members: Tensor, sets: slice, classes: Tensor, parts: int) -> Tensor:
     """Return the log-likelihood of some training sets, [parts, sets, classes]."""
     kept = labels.kept[:, sets]
-    sums = torch.zeros(parts, kept.shape[1], labels.num_classes, dtype=torch.float64, device=members.device)
-    if labels.set_size == 1 and not isinstance(labels.outside, Tensor):
+    sums = torch.zeros(parts, kept.shape[1], labels.reports.num_classes, dtype=torch.float64, device=members.device)
+    if labels.reports.set_size == 1 and not isinstance(labels.likelihood.outside, Tensor):
         # A report of one class is counted: the log-likelihood is linear in the counts.
-        log_rates = (labels.outside + labels.contrast * classes).log()
+        log_rates = (labels.likelihood.outside + labels.likelihood.contrast * classes).log()
         return sums.index_add_(0, members, labels.reports_of(sets).double()) @ log_rates.T
-    named = labels.named.double() @ classes.T
-    outside = labels.outside.unsqueeze(1) if isinstance(labels.outside, Tensor) else labels.outside
-    rates = (outside + labels.contrast * named).log()
+    named = labels.reports.named.double() @ classes.T
+    outside = (
+        labels.likelihood.outside.unsqueeze(1)
+        if isinstance(labels.likelihood.outside, Tensor)
+        else labels.likelihood.outside
+    )
+    rates = (outside + labels.likelihood.contrast * named).log()
     return sums.index_add_(0, members, rates.unsqueeze(1) * kept.unsqueeze(2))
 
 

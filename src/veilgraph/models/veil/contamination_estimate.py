@@ -136,21 +136,21 @@ def estimate_contamination(log_probabilities: Tensor, labels: CrossFitting) -> C
         log_probabilities: Out-of-fold class log-probabilities of the reporting nodes, [reports, classes].
         labels: The reports.
     """
-    nodes, gathered = labels.every_report(_MAX_REPORTS), labels.communicator.gather_rows
-    places = torch.searchsorted(labels.reporting_nodes, nodes.contiguous())
+    nodes, gathered = labels.every_report(_MAX_REPORTS), labels.reports.communicator.gather_rows
+    places = torch.searchsorted(labels.reports.nodes, nodes.contiguous())
     stated = labels.perturbed.label_mechanism.likelihood
     model = MixtureLikelihood(
         gathered(log_probabilities[places], nodes),
-        gathered(labels.named[nodes], nodes),
+        gathered(labels.reports.named[nodes], nodes),
         float(stated.keep) - float(stated.other),
         float(stated.other),
     )
-    degrees = gathered(labels.degrees[nodes], nodes)
+    degrees = gathered(labels.reports.degrees[nodes], nodes)
     one_group = torch.ones(len(degrees), 1, dtype=torch.float64, device=labels.device)
-    fit = model.maximise(one_group.new_zeros(1 + labels.num_classes), [], one_group)
+    fit = model.maximise(one_group.new_zeros(1 + labels.reports.num_classes), [], one_group)
     targets: list[int] = []
-    while len(targets) < labels.num_classes - 1:
-        needed = evidence_needed(labels.num_classes) if targets else _SUSPICION
+    while len(targets) < labels.reports.num_classes - 1:
+        needed = evidence_needed(labels.reports.num_classes) if targets else _SUSPICION
         target, expected = _most_suspicious(model, fit, targets, one_group)
         if expected < _HINT:
             break
@@ -162,7 +162,7 @@ def estimate_contamination(log_probabilities: Tensor, labels: CrossFitting) -> C
     if not targets:
         return None
     found = _by_degree(model, fit, targets, labels, degrees)
-    return found if found.share >= _LEAST_PEOPLE * (labels.keep - labels.other) else None
+    return found if found.share >= _LEAST_PEOPLE * (labels.reports.keep - labels.reports.other) else None
 
 
 def greatest_contamination(found: Contamination, labels: CrossFitting) -> Contamination:
@@ -176,15 +176,17 @@ def greatest_contamination(found: Contamination, labels: CrossFitting) -> Contam
     Predictions that followed the liars everywhere cannot measure them. Those that believe nobody about a target can.
     """
     targets = [each for each, share in enumerate(found.targets) if share > 0]
-    counts = labels.communicator.all_reduce_sum(labels.named[labels.reporting_nodes].double().sum(0))
-    shares = (counts / labels.num_reports)[targets]
-    others = (labels.set_size - 1) / (labels.num_classes - 1)
-    least = len(targets) * labels.other
+    counts = labels.reports.communicator.all_reduce_sum(labels.reports.named[labels.reports.nodes].double().sum(0))
+    shares = (counts / labels.reports.num_reports)[targets]
+    others = (labels.reports.set_size - 1) / (labels.reports.num_classes - 1)
+    least = len(targets) * labels.reports.other
     greatest = float(shares.sum() - least) / (1 - least + (len(targets) - 1) * others)
     bounded = min(max(greatest, found.share), _MAX_SHARE)
-    excess = (shares - labels.other).clamp(min=1e-6)
+    excess = (shares - labels.reports.other).clamp(min=1e-6)
     return Contamination(
-        share=bounded, targets=_spread(excess / excess.sum(), targets, labels.num_classes), set_size=labels.set_size
+        share=bounded,
+        targets=_spread(excess / excess.sum(), targets, labels.reports.num_classes),
+        set_size=labels.reports.set_size,
     )
 
 
@@ -213,12 +215,12 @@ def _by_degree(
     model: MixtureLikelihood, fit: _Fit, targets: list[int], labels: CrossFitting, degrees: Tensor
 ) -> Contamination:
     """Return the contamination, with shares by degree if these raise the log-likelihood by `evidence_needed`."""
-    count, classes = len(targets), labels.num_classes
+    count, classes = len(targets), labels.reports.num_classes
     distribution = fit.point[:count] / fit.point[:count].sum()
     common = Contamination(
         share=float(fit.point[:count].sum()),
         targets=_spread(distribution, targets, classes),
-        set_size=labels.set_size,
+        set_size=labels.reports.set_size,
     )
     bounds = _degree_bounds(degrees.cpu().numpy())
     groups = torch.nn.functional.one_hot(degree_groups(degrees, bounds), len(bounds) + 1).double()

@@ -12,20 +12,30 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.distributed.communicator import Communicator
 from veilgraph.graph import PerturbedGraph
 from veilgraph.graph.counters import counter_words
 from veilgraph.models.veil.contamination import Contamination
-from veilgraph.models.veil.degree_columns import columns_of_ranks, degree_columns, degree_ranks
 from veilgraph.models.veil.fit_plan import FitPlan
-from veilgraph.privacy.frequency import estimate_frequencies
-from veilgraph.reconstruct.labels import project_to_simplex
+from veilgraph.models.veil.label_reports import LabelReports
+from veilgraph.models.veil.report_likelihood import ReportLikelihood
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 _FOLDS, _FOLDS_OF_LARGE_GRAPHS = 5, 3
 _LARGE = 2**22
-_PSEUDO_REPORTS = 100.0
 _FOLD_STREAM, _SUBSAMPLE_STREAM = 8000, 8001
+
+
+def max_folds(perturbed: PerturbedGraph) -> int:
+    """Return the number of folds of a graph on which at least as many nodes report a label."""
+    edges = operators_of(perturbed.graph, torch.device("cpu")).num_edges
+    entries = 2 * edges * perturbed.schema.num_classes * (_FOLDS + 1)
+    return _FOLDS if entries <= _LARGE else _FOLDS_OF_LARGE_GRAPHS
+
+
+def any_features(perturbed: PerturbedGraph) -> bool:
+    """Return whether anyone reported features, in this process or in another one."""
+    communicator = operators_of(perturbed.graph, torch.device("cpu")).communicator
+    return bool(communicator.all_reduce_max(int(perturbed.has_features.any())))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,7 +63,7 @@ class CrossFitting:
 
         On shards the fold follows from the number of the node, whichever process holds it. Sizes are binomial then.
         """
-        folds, numbers = cls.max_folds(perturbed), _numbers(operators_of(perturbed.graph, torch.device(device)))
+        folds, numbers = max_folds(perturbed), _numbers(operators_of(perturbed.graph, torch.device(device)))
         drawn = (
             _draw_folds(perturbed.has_label, folds, seed)
             if numbers is None
@@ -63,68 +73,26 @@ class CrossFitting:
         )
         return cls(perturbed=perturbed, folds=torch.from_numpy(drawn).to(device))
 
-    @staticmethod
-    def max_folds(perturbed: PerturbedGraph) -> int:
-        """Return the number of folds of a graph on which at least as many nodes report a label."""
-        edges = operators_of(perturbed.graph, torch.device("cpu")).num_edges
-        entries = 2 * edges * perturbed.schema.num_classes * (_FOLDS + 1)
-        return _FOLDS if entries <= _LARGE else _FOLDS_OF_LARGE_GRAPHS
-
-    @staticmethod
-    def any_features(perturbed: PerturbedGraph) -> bool:
-        """Return whether anyone reported features, in this process or in another one."""
-        communicator = operators_of(perturbed.graph, torch.device("cpu")).communicator
-        return bool(communicator.all_reduce_max(int(perturbed.has_features.any())))
-
     @property
     def device(self) -> torch.device:
         """Device of all tensors."""
         return self.folds.device
 
-    @property
-    def operators(self) -> GraphOperators:
-        """Matrices of the graph, or of the part of it that this process holds."""
-        return operators_of(self.perturbed.graph, self.device)
+    @cached_property
+    def reports(self) -> LabelReports:
+        """The reports of all folds."""
+        nodes = (self.folds >= 0).nonzero().squeeze(1)
+        return LabelReports(perturbed=self.perturbed, nodes=nodes, contamination=self.contamination)
 
-    @property
-    def communicator(self) -> Communicator:
-        """Collective operations over the processes that share the graph."""
-        return self.operators.communicator
+    @cached_property
+    def likelihood(self) -> ReportLikelihood:
+        """Likelihood of the reports given classes."""
+        return ReportLikelihood(self.reports)
 
     @cached_property
     def num_folds(self) -> int:
         """Number of folds, K."""
-        return self.communicator.all_reduce_max(int(self.folds.max())) + 1
-
-    @cached_property
-    def num_reports(self) -> int:
-        """Number of label reports of all processes."""
-        return int(self.communicator.all_reduce_sum(torch.tensor(len(self.reporting_nodes), device=self.device)))
-
-    @property
-    def num_classes(self) -> int:
-        """Number of classes."""
-        return self.perturbed.schema.num_classes
-
-    @cached_property
-    def reporting_nodes(self) -> Tensor:
-        """Indices of the nodes that reported a label, [reports]."""
-        return (self.folds >= 0).nonzero().squeeze(1)
-
-    @property
-    def set_size(self) -> int:
-        """Number of classes that a report names, w."""
-        return self.perturbed.label_mechanism.set_size
-
-    @cached_property
-    def named(self) -> Tensor:
-        """Whether a node's report names a class, [nodes, classes]; no class without a report."""
-        return torch.from_numpy(self.perturbed.named_classes()).to(self.device)
-
-    @cached_property
-    def reported_classes(self) -> Tensor:
-        """Classes y' that each report names, as codes in ascending order, [reports, w]."""
-        return self.named[self.reporting_nodes].nonzero()[:, 1].view(-1, self.set_size)
+        return self.reports.communicator.all_reduce_max(int(self.folds.max())) + 1
 
     @cached_property
     def kept(self) -> Tensor:
@@ -132,110 +100,18 @@ class CrossFitting:
         kept = self.folds.unsqueeze(1) != torch.arange(self.num_folds + 1, device=self.device)
         return kept & (self.folds >= 0).unsqueeze(1)
 
-    @property
-    def training_sets(self) -> Tensor:
-        """1 for each class that a report names [nodes, K + 1, classes]; 0 where a training set leaves it out."""
-        return self.reports_of(slice(None))
-
     def reports_of(self, sets: slice) -> Tensor:
-        """Return `training_sets` of some training sets, [nodes, sets, classes]."""
-        return (self.named.unsqueeze(1) & self.kept[:, sets].unsqueeze(2)).to(torch.float32)
+        """Return 1 for each class that a report of a training set names, [nodes, sets, classes]; 0 elsewhere."""
+        return (self.reports.named.unsqueeze(1) & self.kept[:, sets].unsqueeze(2)).to(torch.float32)
 
     def weighted_reports_of(self, sets: slice) -> Tensor:
         """Return `reports_of`, each report weighted by the probability that it was randomized."""
         reports = self.reports_of(sets)
-        return reports.mul_(self.honesty.view(-1, 1, 1)) if isinstance(self.honesty, Tensor) else reports
-
-    @property
-    def keep(self) -> float:
-        """Probability p that a report names the true class."""
-        return float(self.perturbed.label_mechanism.channel.keep)
-
-    @property
-    def other(self) -> float:
-        """Probability q that a report names a given other class."""
-        return float(self.perturbed.label_mechanism.channel.other)
-
-    @property
-    def contrast(self) -> float:
-        """Likelihood of a report for a class that it names less that for another, up to a factor. With GRR: p - q."""
-        likelihood = self.perturbed.label_mechanism.likelihood
-        return float(likelihood.keep) - float(likelihood.other)
-
-    @cached_property
-    def outside(self) -> float | Tensor:
-        """Likelihood of a report for a class that it does not name, up to the same factor. With GRR it is q.
-
-        With contamination it differs between reports, [nodes]: a report that was not randomized names any class.
-        """
-        stated = float(self.perturbed.label_mechanism.likelihood.other)
         return (
-            stated if self.contamination is None else stated + self.contamination.likelihood(self.named, self.degrees)
+            reports.mul_(self.likelihood.honesty.view(-1, 1, 1))
+            if isinstance(self.likelihood.honesty, Tensor)
+            else reports
         )
-
-    @property
-    def degrees(self) -> Tensor:
-        """Degree of each node, [nodes]."""
-        return torch.from_numpy(self.perturbed.graph.degrees).to(self.device)
-
-    @cached_property
-    def degree_columns(self) -> Tensor:
-        """Columns of the bias of each node, [nodes, 3]."""
-        graph = self.perturbed.graph
-        if _numbers(self.operators) is None:
-            return degree_columns(graph).to(self.device)
-        values, counts = self.operators.degree_counts
-        table = columns_of_ranks(degree_ranks(counts), torch.from_numpy(counts))
-        return table[torch.from_numpy(np.searchsorted(values, graph.degrees))].to(self.device)
-
-    @property
-    def log_scale(self) -> float:
-        """Logarithm of the factor by which `log_likelihood` is too large with contamination: the sum of ln(1 - a)."""
-        if self.contamination is None:
-            return 0.0
-        logs = (1 - self.contamination.shares_at(self.degrees[self.reporting_nodes])).log()
-        return float(self.communicator.all_reduce_sum(logs.sum()))
-
-    @property
-    def outside_of_reports(self) -> float | Tensor:
-        """`outside` of the reporting nodes, [reports] with contamination."""
-        return self.outside[self.reporting_nodes] if isinstance(self.outside, Tensor) else self.outside
-
-    @cached_property
-    def honesty(self) -> float | Tensor:
-        r"""Probability that a report was randomized, 1 without contamination, otherwise [nodes].
-
-        .. math:: h = \frac{(1 - a) P_0(y')}{(1 - a) P_0(y') + a\, r(y')}, \qquad P_0(y') = \sum_x \pi_x P_0(y' | x)
-        """
-        if not isinstance(self.outside, Tensor):
-            return 1.0
-        named = self.contrast * (self.named.to(self.prior) @ self.prior)
-        return (float(self.perturbed.label_mechanism.likelihood.other) + named) / (self.outside + named)
-
-    @cached_property
-    def report_shares(self) -> Tensor:
-        """Share of the randomized reports that name each class [classes]; the shares sum to w."""
-        counts = torch.bincount(self.reported_classes.flatten(), minlength=self.num_classes)
-        shares = self.communicator.all_reduce_sum(counts) / self.num_reports
-        return shares if self.contamination is None else self.contamination.honest_shares(shares)
-
-    @cached_property
-    def prior(self) -> Tensor:
-        r"""Class prior [classes]: the debiased shares, shrunk towards equal shares.
-
-        .. math:: \pi \propto n_e \tilde\pi + 100 / c, \qquad n_e = |L| (p - q)^2 / (q (1 - q))
-
-        n_e is the effective sample size: the number of true labels that would estimate the shares equally well.
-        """
-        channel = self.perturbed.label_mechanism.channel
-        mean = self.set_size / self.num_classes
-        deviation = self.report_shares - mean
-        chance = float((self.report_shares * (1 - self.report_shares)).sum()) / self.num_reports
-        kept = max(0.0, 1 - chance / max(float(deviation.square().sum()), 1e-12))
-        estimate = project_to_simplex(estimate_frequencies(mean + kept * deviation, channel))
-        noise = max(self.other * (1 - self.other), 0.01)
-        size = self.num_reports * float(channel.gain) ** 2 / noise
-        return (size * estimate + _PSEUDO_REPORTS / self.num_classes) / (size + _PSEUDO_REPORTS)
 
     @cached_property
     def local_evidence(self) -> Tensor:
@@ -249,14 +125,18 @@ class CrossFitting:
     def evidence_of(self, sets: slice) -> Tensor:
         """Return `local_evidence` of some training sets, [nodes, sets, classes]."""
         reports = self.reports_of(sets)
-        if not isinstance(self.outside, Tensor):
-            return reports.mul_(_log_ratio(float(self.perturbed.label_mechanism.likelihood.keep), self.outside))
-        return reports.mul_(torch.log1p(self.contrast / self.outside.clamp(min=1e-13)).view(-1, 1, 1))
+        if not isinstance(self.likelihood.outside, Tensor):
+            return reports.mul_(
+                _log_ratio(float(self.perturbed.label_mechanism.likelihood.keep), self.likelihood.outside)
+            )
+        return reports.mul_(
+            torch.log1p(self.likelihood.contrast / self.likelihood.outside.clamp(min=1e-13)).view(-1, 1, 1)
+        )
 
     @property
     def report_evidence(self) -> Tensor:
         """Log-likelihood of each report, [reports, classes]."""
-        return self.evidence_of(slice(self.num_folds, None))[self.reporting_nodes, 0]
+        return self.evidence_of(slice(self.num_folds, None))[self.reports.nodes, 0]
 
     @cached_property
     def own_sets(self) -> Tensor:
@@ -301,7 +181,7 @@ class CrossFitting:
         Use the result to score estimates, not to make them: its training sets hold the selected reports alone. On
         shards a report is selected by the number of its node, so that about as many are left.
         """
-        if self.num_reports <= max_reports:
+        if self.reports.num_reports <= max_reports:
             return self
         selected = self.every_report(max_reports)
         folds = torch.full_like(self.folds, -1)
@@ -310,11 +190,11 @@ class CrossFitting:
 
     def every_report(self, max_reports: int) -> Tensor:
         """Return nodes of every n-th report, [selected], so that at most `max_reports` are left; see `subsample`."""
-        numbers, nodes = _numbers(self.operators), self.reporting_nodes
+        numbers, nodes = _numbers(self.reports.operators), self.reports.nodes
         if numbers is None:
             return nodes[:: -(-len(nodes) // max_reports)]
         drawn = _words(numbers[nodes.cpu().numpy()], 0, _SUBSAMPLE_STREAM) / 2.0**64
-        return nodes[torch.from_numpy(drawn < max_reports / self.num_reports).to(nodes.device)]
+        return nodes[torch.from_numpy(drawn < max_reports / self.reports.num_reports).to(nodes.device)]
 
     def out_of_fold(self, estimates: Tensor) -> Tensor:
         """Select, from estimates [nodes, K + 1, ...], those of reporting nodes without their own report.
@@ -325,19 +205,8 @@ class CrossFitting:
             A tensor [reports, ...].
         """
         if estimates.shape[1] == 1:
-            return estimates[self.reporting_nodes, 0]
-        return estimates[self.reporting_nodes, self.folds[self.reporting_nodes]]
-
-    def log_likelihood(self, log_probabilities: Tensor) -> Tensor:
-        r"""Return the log-likelihood of each report for class log-probabilities [..., reports, classes].
-
-        .. math:: \ln \sum_x p_x P(y' | x) = \ln \left( b + (a - b) \sum_{x \in y'} p_x \right)
-
-        with a the likelihood of classes that the report names, and b that of the others.
-        """
-        index = self.reported_classes.expand(*log_probabilities.shape[:-1], -1)
-        named = log_probabilities.gather(-1, index).exp().sum(-1)
-        return torch.log(self.outside_of_reports + self.contrast * named)
+            return estimates[self.reports.nodes, 0]
+        return estimates[self.reports.nodes, self.folds[self.reports.nodes]]
 
 
 @dataclass(frozen=True, eq=False)

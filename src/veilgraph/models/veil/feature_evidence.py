@@ -30,7 +30,7 @@ def feature_terms(pooled: Tensor, labels: CrossFitting, operators: GraphOperator
         labels: Label reports in folds.
         operators: The graph.
     """
-    soft_labels, communicator = (pooled + labels.local_evidence).softmax(dim=2), labels.communicator
+    soft_labels, communicator = (pooled + labels.local_evidence).softmax(dim=2), labels.reports.communicator
     likelihood = feature_log_likelihood(labels.perturbed, soft_labels, communicator=communicator)
     ranges = [(restart, _STEPS if restart < 1 else 0) for restart in FEATURE_RESTARTS]
     matrix = operators.symmetric.matrix

@@ -7,7 +7,7 @@ import torch
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.naive_bayes import num_sparse_answers
-from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.models.veil.cross_fitting import any_features, max_folds
 from veilgraph.models.veil.fit_plan import FitPlan
 from veilgraph.reconstruct.operators import operators_of
 
@@ -44,7 +44,7 @@ def plan_within(memory: int, perturbed: PerturbedGraph, *, threads: int) -> FitP
         perturbed: The graph and its reports.
         threads: Number of threads.
     """
-    own_only, sets = not CrossFitting.any_features(perturbed), num_sets(perturbed)
+    own_only, sets = not any_features(perturbed), num_sets(perturbed)
     communicator = operators_of(perturbed.graph, torch.device("cpu")).communicator
     memory = -communicator.all_reduce_max(-memory)
     if communicator.is_local and bytes_needed(perturbed, views_at_once=threads) <= memory:
@@ -72,7 +72,7 @@ def bytes_needed(perturbed: PerturbedGraph, *, sets_at_once: int | None = None, 
     nodes = communicator.max_extended_rows(perturbed.graph.num_nodes)
     edges = communicator.all_reduce_max(operators.message_graph.num_edges)
     reports = communicator.all_reduce_max(int(perturbed.has_label.sum()))
-    kept = _VIEWS * nodes * classes * (sets if CrossFitting.any_features(perturbed) else 1)
+    kept = _VIEWS * nodes * classes * (sets if any_features(perturbed) else 1)
     columns = classes * (sets_at_once or sets)
     messages = columns * (2 * edges + _NODE_ARRAYS * nodes) + _EDGE_ARRAYS * edges
     spectral = _EIGENVECTORS * nodes + _REPORT_COLUMNS * min(reports, _MAX_REPORTS)
@@ -84,4 +84,4 @@ def bytes_needed(perturbed: PerturbedGraph, *, sets_at_once: int | None = None, 
 
 def num_sets(perturbed: PerturbedGraph) -> int:
     """Return the number of training sets on a graph with enough label reports, K + 1."""
-    return CrossFitting.max_folds(perturbed) + 1
+    return max_folds(perturbed) + 1

@@ -35,7 +35,7 @@ from veilgraph.models.veil.contamination_estimate import (
     evidence_needed,
     greatest_contamination,
 )
-from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.models.veil.cross_fitting import CrossFitting, any_features
 from veilgraph.models.veil.feature_evidence import FEATURE_RESTARTS, feature_terms
 from veilgraph.models.veil.fit_memory import bytes_needed, plan_within
 from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights
@@ -175,7 +175,7 @@ class Veil(Method):
         if (classes := perturbed.schema.num_classes) != self.probabilities_.shape[1]:
             raise FitError(f"the graph has {classes} classes, Veil was fitted for {self.probabilities_.shape[1]}")
         labels = _cross_fitting(self, perturbed, self.contamination_)
-        if labels.num_reports == 0:
+        if labels.reports.num_reports == 0:
             raise FitError("no labelled nodes: at least one node must report its label")
         operators = _bisecting_operators(self, perturbed.graph)
         with thread_workers(labels.device):
@@ -201,7 +201,7 @@ class Veil(Method):
         """
         check_is_fitted(self)
         labels = _cross_fitting(self, perturbed, self.contamination_)
-        nodes = labels.reporting_nodes
+        nodes = labels.reports.nodes
         logs = torch.from_numpy(self.probabilities_).to(labels.device).double().clamp(min=_TINY).log()
         logs[nodes] += _prior_without_fold(labels) - labels.report_evidence
         probabilities: NDArray[np.float64] = logs.softmax(dim=1).cpu().numpy()
@@ -315,7 +315,7 @@ class _StructuralFit(NamedTuple):
     @property
     def log_likelihood(self) -> float:
         """Penalised log-likelihood of the out-of-fold reports."""
-        return self.pool.objective + self.labels.log_scale
+        return self.pool.objective + self.labels.likelihood.log_scale
 
 
 def _fit_structure(
@@ -363,7 +363,7 @@ def _fit_contaminated(
         if contamination is not None and abs(contamination.share - before.share) < _SETTLED:
             break
     gain = best.log_likelihood - stated.log_likelihood
-    return best if gain > evidence_needed(labels.num_classes) else stated
+    return best if gain > evidence_needed(labels.reports.num_classes) else stated
 
 
 def _estimate(fit: _StructuralFit) -> Contamination | None:
@@ -375,7 +375,7 @@ def _estimate(fit: _StructuralFit) -> Contamination | None:
 def _apparent_share(contamination: Contamination, labels: CrossFitting) -> float:
     """Return the share of people who seem to have a target class, if all reports were randomized."""
     targets = torch.tensor(contamination.targets, device=labels.device) > 0
-    return float(replace(labels, contamination=None).prior[targets].sum())
+    return float(replace(labels, contamination=None).reports.prior[targets].sum())
 
 
 def _cross_fitting(method: Veil, perturbed: PerturbedGraph, contamination: Contamination | None = None) -> CrossFitting:
@@ -421,15 +421,17 @@ def _pooled(
     operators: GraphOperators,
 ) -> Tensor:
     """Return class log-probabilities [nodes, K + 1, classes] of each training set, from the pooled terms."""
-    pooled = pool.combine(terms, labels.degree_columns)
-    if feature_pool is None or not CrossFitting.any_features(labels.perturbed):
+    pooled = pool.combine(terms, labels.reports.degree_columns)
+    if feature_pool is None or not any_features(labels.perturbed):
         return pooled
-    return feature_pool.combine(torch.cat([terms, feature_terms(pooled, labels, operators)]), labels.degree_columns)
+    return feature_pool.combine(
+        torch.cat([terms, feature_terms(pooled, labels, operators)]), labels.reports.degree_columns
+    )
 
 
 def _posterior(pooled: Tensor, labels: CrossFitting) -> NDArray[np.float32]:
     """Return class probabilities [nodes, classes] from the pool and each node's own label report."""
-    nodes, final = labels.reporting_nodes, pooled[:, -1].clone()
+    nodes, final = labels.reports.nodes, pooled[:, -1].clone()
     final[nodes] = labels.out_of_fold(pooled) + labels.report_evidence
     probabilities: NDArray[np.float32] = log_softmax(final).exp().cpu().numpy()
     return probabilities
@@ -442,18 +444,18 @@ def _prior_without_fold(labels: CrossFitting) -> Tensor:
     coverage: over-reported classes are in more sets, and more reports name them.
     """
     if labels.num_folds == 1:
-        return torch.zeros_like(labels.prior)
+        return torch.zeros_like(labels.reports.prior)
     folds = [labels.folds.masked_fill(labels.folds == fold, -1) for fold in range(labels.num_folds)]
-    shifts = torch.stack([(replace(labels, folds=each).prior / labels.prior).log() for each in folds])
-    return shifts[labels.folds[labels.reporting_nodes]]
+    shifts = torch.stack([(replace(labels, folds=each).reports.prior / labels.reports.prior).log() for each in folds])
+    return shifts[labels.folds[labels.reports.nodes]]
 
 
 def _calibrate_sets(pooled: Tensor, labels: CrossFitting) -> ConformalSets:
     """Return the coverage of sets, from out-of-fold probabilities and the reports that they did not use."""
-    perturbed, nodes, lies = labels.perturbed, labels.reporting_nodes, labels.contamination
-    named = labels.named[nodes].double()
+    perturbed, nodes, lies = labels.perturbed, labels.reports.nodes, labels.contamination
+    named = labels.reports.named[nodes].double()
     if lies is not None:
-        shares = lies.shares_at(labels.degrees[nodes]).double().unsqueeze(1)
+        shares = lies.shares_at(labels.reports.degrees[nodes]).double().unsqueeze(1)
         named = (named - shares * torch.tensor(lies.named_shares).to(named)) / (1 - shares)
     return calibrate_sets(
         (labels.out_of_fold(pooled).double() + _prior_without_fold(labels)).softmax(dim=1).cpu().numpy(),
@@ -461,15 +463,15 @@ def _calibrate_sets(pooled: Tensor, labels: CrossFitting) -> ConformalSets:
         perturbed.label_mechanism,
         reporting=perturbed.has_label,
         unrandomized=None if lies is None else lies.mean_likelihood,
-        communicator=labels.communicator,
-        every=None if labels.communicator.counted_nodes is None else partial(_every_report, labels),
+        communicator=labels.reports.communicator,
+        every=None if labels.reports.communicator.counted_nodes is None else partial(_every_report, labels),
     )
 
 
 def _every_report(labels: CrossFitting, stride: int) -> NDArray[np.int64]:
     """Return the numbers of about every n-th report among those of this process, [selected]."""
-    chosen = labels.every_report(-(-labels.num_reports // stride))
-    found: NDArray[np.int64] = torch.searchsorted(labels.reporting_nodes, chosen).cpu().numpy()
+    chosen = labels.every_report(-(-labels.reports.num_reports // stride))
+    found: NDArray[np.int64] = torch.searchsorted(labels.reports.nodes, chosen).cpu().numpy()
     return found
 
 
@@ -492,24 +494,24 @@ def _fit_feature_pool(
     pool: OpinionPool, terms: Tensor, labels: CrossFitting, operators: GraphOperators
 ) -> OpinionPool | None:
     """Return the pool with features if the log-likelihood of out-of-fold reports gains more than 1 per added weight."""
-    if not CrossFitting.any_features(labels.perturbed):
+    if not any_features(labels.perturbed):
         return None
-    extra = feature_terms(pool.combine(terms, labels.degree_columns), labels, operators)
+    extra = feature_terms(pool.combine(terms, labels.reports.degree_columns), labels, operators)
     without, held_out = _out_of_fold(terms, labels), _out_of_fold(torch.cat([terms, extra]), labels)
     joint = fit_pool(held_out, labels, torch.cat([pool.weights, pool.weights.new_zeros(len(extra))]))
     # The views alone are fitted again from the same centre: a gain that they also have is not due to features.
     again = fit_pool(without, labels, pool.weights)
     before, after = (
-        labels.log_likelihood(_combine_held_out(p, t, labels)).sum(dtype=torch.float64)
+        labels.likelihood.log_likelihood(_combine_held_out(p, t, labels)).sum(dtype=torch.float64)
         for p, t in ((again, without), (joint, held_out))
     )
-    gain = labels.communicator.all_reduce_sum(after - before)
+    gain = labels.reports.communicator.all_reduce_sum(after - before)
     return joint if float(gain) > len(extra) else None
 
 
 def _combine_held_out(pool: OpinionPool, held_out: Tensor, labels: CrossFitting) -> Tensor:
     """Return log-probabilities [reports, classes] from out-of-fold terms [terms, reports, classes]."""
-    return pool.combine(held_out, labels.degree_columns[labels.reporting_nodes])
+    return pool.combine(held_out, labels.reports.degree_columns[labels.reports.nodes])
 
 
 def _out_of_fold(terms: Tensor, labels: CrossFitting) -> Tensor:

@@ -142,7 +142,9 @@ def model_averaging_weights(terms: Tensor, labels: CrossFitting, prior_weights: 
         labels: The reports.
         prior_weights: pi, the prior probability of each term.
     """
-    likelihoods = labels.communicator.all_reduce_sum(labels.log_likelihood(terms).sum(1, dtype=torch.float64))
+    likelihoods = labels.reports.communicator.all_reduce_sum(
+        labels.likelihood.log_likelihood(terms).sum(1, dtype=torch.float64)
+    )
     return (_LEARNING_RATE * likelihoods + prior_weights.log()).softmax(dim=0).to(terms)
 
 
@@ -161,11 +163,11 @@ def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool
         labels: The reports.
         centre: w_0, [terms].
     """
-    shared = labels.communicator.counted_nodes is not None
+    shared = labels.reports.communicator.counted_nodes is not None
     precision_of_sums = torch.float64 if shared else terms.dtype
     count = len(terms)
     likelihood = NegativeLogLikelihood(terms, labels, block=_BLOCK // 2 if shared else _BLOCK)
-    shape = labels.degree_columns.shape[1], labels.num_classes
+    shape = labels.reports.degree_columns.shape[1], labels.reports.num_classes
     centre = torch.cat([centre, centre.new_zeros(math.prod(shape))]).double()
     precision = torch.full_like(centre, _WEIGHT_PRECISION)
     precision[count:] = _BIAS_PRECISION
@@ -203,7 +205,7 @@ class NegativeLogLikelihood:
     """
 
     def __init__(self, terms: Tensor, labels: CrossFitting, *, block: int = _BLOCK) -> None:
-        self.communicator = labels.communicator
+        self.communicator = labels.reports.communicator
         starts = range(0, max(1, terms.shape[1]), block)
         self.blocks = [_ReportLikelihood(terms, labels, slice(start, start + block)) for start in starts]
 
@@ -234,14 +236,17 @@ class _ReportLikelihood:
     """The part of some reports in `NegativeLogLikelihood`."""
 
     def __init__(self, terms: Tensor, labels: CrossFitting, block: slice) -> None:
-        nodes, outside = labels.reporting_nodes[block], labels.outside_of_reports
-        self.columns = labels.degree_columns[nodes].T.contiguous().to(terms)
+        nodes, outside = labels.reports.nodes[block], labels.likelihood.outside_of_reports
+        self.columns = labels.reports.degree_columns[nodes].T.contiguous().to(terms)
         self.terms = terms[
             :, block
         ].mT.contiguous()  # a sum over few classes is fast with reports in the last dimension
-        self.named = labels.named[nodes].T.contiguous().to(terms)
-        self.single = self._with_biases(self.named) if labels.set_size == 1 else None
-        self.contrast, self.outside = labels.contrast, outside[block] if isinstance(outside, Tensor) else outside
+        self.named = labels.reports.named[nodes].T.contiguous().to(terms)
+        self.single = self._with_biases(self.named) if labels.reports.set_size == 1 else None
+        self.contrast, self.outside = (
+            labels.likelihood.contrast,
+            outside[block] if isinstance(outside, Tensor) else outside,
+        )
 
     def to(self, precision: torch.dtype) -> _ReportLikelihood:
         """Return the part in another precision; a copy in 64 bits lasts for one computation."""

@@ -101,7 +101,7 @@ def pagerank_views(
         communicator: Collective operations over the processes that share the graph.
     """
     squares = squared_weights(matrix, seed, communicator)
-    classes, nodes = labels.num_classes, matrix.shape[0]
+    classes, nodes = labels.reports.num_classes, matrix.shape[0]
     # The plan limits messages. Columns of all training sets take less than the random signs did.
     width = block_width(labels.device, communicator.max_extended_rows(nodes))
     groups = labels.set_groups(max(1, width // classes))
@@ -110,7 +110,7 @@ def pagerank_views(
     for group in groups:
         sources = labels.weighted_reports_of(group.sets)
         reports = communicator.all_reduce_sum(sources.square().sum(dim=(0, 2)))
-        shares = reports / (labels.set_size * communicator.global_nodes(nodes))
+        shares = reports / (labels.reports.set_size * communicator.global_nodes(nodes))
         reporting.append(group.kept(shares.expand(nodes, -1)))
         kept = partial(_kept, group, sources.shape)
         found.append(
@@ -123,12 +123,18 @@ def pagerank_views(
                 communicator=communicator,
             )
         )
-    needed = labels.num_classes * labels.other * (1 - labels.other) / (labels.keep - labels.other) ** 2 + 1
+    needed = (
+        labels.reports.num_classes
+        * labels.reports.other
+        * (1 - labels.reports.other)
+        / (labels.reports.keep - labels.reports.other) ** 2
+        + 1
+    )
     shares = labels.join(groups, reporting)
     views: dict[Range, PageRankView] = {}
     for key in squares:
         scores = labels.join(groups, [part.pop(key) for part in found])
-        mass = scores.sum(2) / labels.set_size
+        mass = scores.sum(2) / labels.reports.set_size
         sizes = mass.square() / (shares * squares[key].unsqueeze(1))
         views[key] = PageRankView(excess=_excess(scores, mass, labels), effective_sizes=sizes, reports_needed=needed)
     return views
@@ -214,5 +220,5 @@ def personalised_pagerank(
 
 def _excess(scores: Tensor, mass: Tensor, labels: CrossFitting) -> Tensor:
     shares = scores / mass.clamp(min=_TINY).unsqueeze(2)
-    excess = (shares - labels.report_shares) / (labels.keep - labels.other)
+    excess = (shares - labels.reports.report_shares) / (labels.reports.keep - labels.reports.other)
     return torch.where(mass.unsqueeze(2) > _TINY, excess, 0.0)

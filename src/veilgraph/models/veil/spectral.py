@@ -119,10 +119,10 @@ def logistic_log_posterior(
         iterations: Number of steps.
     """
     sets, blocks = labels.num_folds + 1, _blocks_of_reports(columns, labels.subsample(_MAX_REPORTS))
-    communicator = labels.communicator
+    communicator = labels.reports.communicator
     factors = _hessian_factors(blocks, sets, ridge, communicator)
-    log_prior = labels.prior.log().view(-1, 1, 1)
-    weights = labels.prior.new_zeros(labels.num_classes, sets, columns.shape[1])
+    log_prior = labels.reports.prior.log().view(-1, 1, 1)
+    weights = labels.reports.prior.new_zeros(labels.reports.num_classes, sets, columns.shape[1])
     ahead, momentum = weights, 1.0
     for _ in tracked(range(iterations), "Veil, logistic regression, steps"):
         gradient = -ridge * ahead if communicator.is_first else torch.zeros_like(ahead)
@@ -192,7 +192,7 @@ def _gradient(weights: Tensor, log_prior: Tensor, reports: _Reports) -> Tensor:
 
 def _blocks_of_reports(columns: Rows, labels: CrossFitting) -> list[_Reports]:
     """Return the reports of each fold, in blocks."""
-    named, sets = labels.named.T.float().unsqueeze(1), torch.arange(labels.num_folds + 1, device=labels.device)
+    named, sets = labels.reports.named.T.float().unsqueeze(1), torch.arange(labels.num_folds + 1, device=labels.device)
     blocks = [
         (fold, nodes)
         for fold in range(labels.num_folds)
@@ -204,8 +204,10 @@ def _blocks_of_reports(columns: Rows, labels: CrossFitting) -> list[_Reports]:
             sets=sets[sets != fold],
             columns=columns[nodes],
             named=named[:, :, nodes],
-            outside=labels.outside[nodes] if isinstance(labels.outside, Tensor) else labels.outside,
-            contrast=labels.contrast,
+            outside=labels.likelihood.outside[nodes]
+            if isinstance(labels.likelihood.outside, Tensor)
+            else labels.likelihood.outside,
+            contrast=labels.likelihood.contrast,
         )
         for fold, nodes in blocks
     ]

@@ -50,7 +50,7 @@ class ViewCheckpoint:
         stated = hashlib.sha256(repr((kind, labels.contamination)).encode()).hexdigest()[:16]
         path = self.folder / f"{stated}-{self.process}.npz"
         known = self._read(path)
-        if labels.communicator.all_reduce_max(int(known is None)) == 0 and known is not None:
+        if labels.reports.communicator.all_reduce_max(int(known is None)) == 0 and known is not None:
             say(f"Veil: {kind}, from the checkpoint in {self.folder}")
             self.restored.append(kind)
             return {name: (parameters, terms.to(labels.device)) for name, (parameters, terms) in known.items()}

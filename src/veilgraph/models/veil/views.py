@@ -110,15 +110,15 @@ def _pagerank_views(labels: CrossFitting, operators: GraphOperators, seed: int) 
 
 def _weak_view(labels: CrossFitting) -> dict[str, View]:
     """Return belief propagation with equal priors, after the first number of iterations."""
-    graph, equal = labels.perturbed.graph, torch.full_like(labels.prior, 1 / labels.num_classes)
-    strengths = degree_scaled_strengths(labels.operators, WEAK_GAIN, maximum=_MAX_STRENGTH)
+    graph, equal = labels.perturbed.graph, torch.full_like(labels.reports.prior, 1 / labels.reports.num_classes)
+    strengths = degree_scaled_strengths(labels.reports.operators, WEAK_GAIN, maximum=_MAX_STRENGTH)
     propagation = BeliefPropagation(graph=graph, prior=equal, edge_strengths=strengths).to(labels.device)
-    (beliefs,) = _propagated(labels, propagation, [iteration_counts(labels.operators)[1]])
+    (beliefs,) = _propagated(labels, propagation, [iteration_counts(labels.reports.operators)[1]])
     return {"beliefs weak": BeliefView(beliefs)}
 
 
 def _strong_views(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
-    counts = iteration_counts(labels.operators)
+    counts = iteration_counts(labels.reports.operators)
     found = _propagated(labels, _strong_propagation(labels, affinity), list(counts.values()))
     return {f"beliefs strong {multiple}": BeliefView(beliefs) for multiple, beliefs in zip(counts, found, strict=True)}
 
@@ -150,10 +150,10 @@ def _strong_propagation(labels: CrossFitting, affinity: ClassAffinity | None) ->
 
     With an affinity, strengths of at most 1 never exceed the estimate.
     """
-    graph, operators = labels.perturbed.graph, labels.operators
+    graph, operators = labels.perturbed.graph, labels.reports.operators
     if affinity is None or affinity.uniformly_assortative:
         strengths = degree_scaled_strengths(operators, STRONG_GAIN, maximum=_MAX_STRENGTH)
-        return BeliefPropagation(graph=graph, prior=labels.prior, edge_strengths=strengths).to(labels.device)
+        return BeliefPropagation(graph=graph, prior=labels.reports.prior, edge_strengths=strengths).to(labels.device)
     strengths = degree_scaled_strengths(operators, STRONG_GAIN / max(affinity.spectral_radius, 1e-3), maximum=1.0)
     return BeliefPropagation(
         graph=graph, prior=affinity.end_shares, edge_strengths=strengths, affinity=affinity.matrix
