@@ -36,7 +36,7 @@ from veilgraph.experiments.simulation import feature_rng, label_rng, randomize_l
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import LabelVeil, StructureOnly, Veil
 from veilgraph.models.base import FitTask
-from veilgraph.privacy.mechanisms import GRRFS, JointGRR, Mechanism
+from veilgraph.privacy.mechanisms import GRRFS, FeatureMechanism, JointGRR
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
 
@@ -132,7 +132,7 @@ SETTINGS = (
 
 
 def collect(
-    private: PrivateGraph, epsilon_y: float, features: Mechanism | None, seed: int
+    private: PrivateGraph, epsilon_y: float, features: FeatureMechanism | None, seed: int
 ) -> tuple[PerturbedGraph, Split]:
     """Return the reports of a seed. Labels do not depend on the features that are collected."""
     split = Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)

@@ -187,7 +187,7 @@ def _read_whole(
     stages.start("read")
     graph = folder.graph()
     stages.start("bags")
-    operators_of(graph, torch.device("cpu")).prepare_clusters((BAGS,))
+    operators_of(graph, torch.device("cpu")).decompositions.prepare_clusters((BAGS,))
     stages.start("reports")
     perturbed = perturbed_from_shards(campaign, folder, graph)
     size = {"nodes": graph.num_nodes, "entries": 2 * graph.num_edges, "halo": 0, "home_halo": 0, "cut": 0.0}

@@ -156,7 +156,7 @@ def measure(
     method = StagedRGNN(feature_hops=HOPS, label_hops=HOPS, num_clusters=BAGS, epochs=epochs, device=device)
     method.stages, method.epoch_starts = stages, []
     with stages("bags"):
-        operators.prepare_clusters(
+        operators.decompositions.prepare_clusters(
             method.bag_counts(), workers=torch.get_num_threads(), max_metis_edges=max_metis_edges
         )
     with stages("train"):

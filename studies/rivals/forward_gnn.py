@@ -44,7 +44,7 @@ class ForwardGNN(ForwardCorrectedGNN):
     def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         """Return reconstructed features, or eigenvectors where there are none, [nodes, columns]."""
         if not perturbed.has_features.any():
-            return operators.eigenvectors(POSITIONS)
+            return operators.decompositions.eigenvectors(POSITIONS)
         return reconstruct_features(perturbed, self.feature_hops, mean=operators.mean).inputs("distribution")
 
     def input_columns(self, perturbed: PerturbedGraph) -> int:

@@ -89,6 +89,6 @@ def _log_posterior(perturbed: PerturbedGraph, count: int, ridge: float, operator
     """Return log-probabilities [1, classes, nodes] of a fit to all label reports."""
     folds = np.where(perturbed.has_label, 0, -1)  # one fold: the last training set holds all reports
     labels = CrossFitting(perturbed=perturbed, folds=torch.from_numpy(folds).to(operators.device))
-    columns = operators.eigenvectors(max(COUNTS), regularised=False)[:, :count]
+    columns = operators.decompositions.eigenvectors(max(COUNTS), regularised=False)[:, :count]
     fitted = logistic_log_posterior(columns, labels, ridge=ridge, iterations=_ITERATIONS)
     return fitted[:, -1].T.unsqueeze(0)

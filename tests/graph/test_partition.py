@@ -66,9 +66,9 @@ def test_products_of_parts_are_the_rows_of_the_whole_product_to_the_last_bit(num
 
 
 def test_bags_are_those_of_the_whole_graph() -> None:
-    expected = GraphOperators(GRAPH).clusters(4)
+    expected = GraphOperators(GRAPH).decompositions.clusters(4)
     for part in Partition(GRAPH, 3, clusters={4: expected}):
-        np.testing.assert_array_equal(PartOperators(part).clusters(4), expected[part.global_ids])
+        np.testing.assert_array_equal(PartOperators(part).decompositions.clusters(4), expected[part.global_ids])
 
 
 def test_what_needs_the_whole_graph_is_refused() -> None:

@@ -19,7 +19,7 @@ from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.privacy.frequency import asking_variance, estimate_frequencies, population_variance
-from veilgraph.privacy.mechanisms import GRR, GRRFS, NOT_ASKED, JointGRR, Mechanism, MultiBit
+from veilgraph.privacy.mechanisms import GRR, GRRFS, NOT_ASKED, FeatureMechanism, JointGRR, MultiBit
 from veilgraph.privacy.schema import Column, FeatureSchema
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_features
 from veilgraph.reconstruct.features import (
@@ -244,7 +244,12 @@ UNEQUAL = (2, 3, 2, 4)
 
 
 def reported(
-    mechanism: Mechanism, records: np.ndarray, sizes: tuple[int, ...], *, seed: int = 0, graph: Graph | None = None
+    mechanism: FeatureMechanism,
+    records: np.ndarray,
+    sizes: tuple[int, ...],
+    *,
+    seed: int = 0,
+    graph: Graph | None = None,
 ) -> PerturbedGraph:
     columns = tuple(Column(name=f"f{i}", values=tuple(map(str, range(size)))) for i, size in enumerate(sizes))
     nodes = len(records)

@@ -80,7 +80,7 @@ def cases() -> dict[str, tuple[GNNMethod, tuple[bool, bool]]]:
 
 def part_of(whole: PerturbedGraph, method: GNNMethod, rank: int, processes: int) -> tuple[PerturbedGraph, Split]:
     """Return the reports and the split of one process's part."""
-    clusters = operators_of(whole.graph, torch.device("cpu"))
+    clusters = operators_of(whole.graph, torch.device("cpu")).decompositions
     part = Partition(
         whole.graph, processes, clusters={count: clusters.clusters(count) for count in method.bag_counts()}
     )[rank]

@@ -57,7 +57,7 @@ def answers(reports: PerturbedGraph) -> dict[str, NDArray[Any]]:
     fitted = Veil(device="cpu").fit(reports, split)
     assert fitted.feature_pool_ is not None  # otherwise features would not be tested
     return {
-        "eigenvectors": operators.eigenvectors(64).numpy(),
+        "eigenvectors": operators.decompositions.eigenvectors(64).numpy(),
         "communities": communities.exp().numpy(),
         "probabilities": fitted.predict_proba(),
         "predicted": fitted.predict_proba(reports),

@@ -21,8 +21,9 @@ from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.arrow import ArrowArray, arrow
 from veilgraph.graph.io import frame_to_csv
+from veilgraph.graph.shard_manifest import MANIFEST
 from veilgraph.graph.shard_writer import drafted_folder, write_shard
-from veilgraph.graph.shards import MANIFEST, ShardFolder
+from veilgraph.graph.shards import ShardFolder
 from veilgraph.models.baselines import class_shares
 from veilgraph.models.conformal import ConformalSets
 from veilgraph.privacy.epsilon import json_epsilon, show_epsilon, state_epsilon

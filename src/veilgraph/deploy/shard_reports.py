@@ -17,7 +17,8 @@ from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
 from veilgraph.errors import CampaignError, DomainError, GraphError, ReportError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.arrow import ArrowBatch, ArrowTable, arrow, column_type
-from veilgraph.graph.shards import KeyIndex, ShardFolder, node_keys, shard_name
+from veilgraph.graph.shard_manifest import shard_name
+from veilgraph.graph.shards import KeyIndex, ShardFolder, node_keys
 from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 from veilgraph.progress import Watch, unwatched

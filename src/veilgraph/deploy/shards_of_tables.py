@@ -9,8 +9,9 @@ from veilgraph.campaign import Campaign
 from veilgraph.deploy.model_folder import check_model_folder
 from veilgraph.deploy.shard_reports import reports_to_shard
 from veilgraph.distributed.shard_part import CUTS
+from veilgraph.graph.shard_manifest import MANIFEST
 from veilgraph.graph.shard_writer import write_shards
-from veilgraph.graph.shards import MANIFEST, check_graph_path
+from veilgraph.graph.shards import check_graph_path
 from veilgraph.progress import Watch, unwatched
 
 PARTS = 64

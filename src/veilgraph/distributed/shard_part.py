@@ -24,7 +24,8 @@ from veilgraph.distributed.label_propagation import REVISION, measure_cut, parti
 from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import arrow
 from veilgraph.graph.partition import GraphPart
-from veilgraph.graph.shards import KeyIndex, ShardFolder, shard_name, shard_of, unknown_node
+from veilgraph.graph.shard_manifest import shard_name
+from veilgraph.graph.shards import KeyIndex, ShardFolder, shard_of, unknown_node
 from veilgraph.progress import say
 
 Number = TypeVar("Number", bound=np.generic)

@@ -241,7 +241,7 @@ class _ChunkTrainer:
         for cell in itertools.chain.from_iterable(chunks):
             counts.setdefault(self.data(cell), set()).update(method_of(cell).bag_counts())
         for private, wanted in counts.items():
-            operators_of(private.graph, resolve_device(self.device)).start_clusters(wanted)
+            operators_of(private.graph, resolve_device(self.device)).decompositions.start_clusters(wanted)
 
     def _finish(self, pending: PendingCells) -> Iterator[Result]:
         """Yield results one by one: each is stored before the next one is made."""

@@ -25,16 +25,13 @@ from veilgraph.graph.arrow import ArrowArray, ArrowBatch, ArrowTable, arrow
 from veilgraph.graph.graph import Graph
 from veilgraph.graph.io import check_table, edge_columns
 from veilgraph.graph.shard_fingerprint import merged_fingerprint
+from veilgraph.graph.shard_manifest import FORMAT, KINDS, MANIFEST, shard_name
 from veilgraph.graph.shards import (
-    FORMAT,
-    KINDS,
-    MANIFEST,
     MAX_PARTS,
     ShardFolder,
     first_empty_report,
     is_text,
     node_keys,
-    shard_name,
     shard_of,
 )
 from veilgraph.graph.text_tables import read_layout

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,19 +31,14 @@ from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import ArrowArray, ArrowTable, arrow, read_buffer
 from veilgraph.graph.counters import mix
 from veilgraph.graph.graph import Graph, Holding
+from veilgraph.graph.shard_manifest import IDS, REMEDY, read_manifest, shard_name
 
 Result = TypeVar("Result")
 
-MANIFEST = "manifest.json"
-FORMAT = 1
-KINDS = ("nodes", "edges", "reports")
 MAX_PARTS = 256
 """Largest number of shards: the writer keeps two files open for each."""
 
-_REMEDY = "copy the folder again, or write it again with veilgraph graph shard"
 _COLUMNS = {"nodes": ["id"], "edges": ["source", "target"], "reports": ["node"]}
-_FACTS = {"ids", "nodes", "edges", "reports", "campaign", "graph"}
-_IDS = {"integer": "whole numbers", "text": "text"}
 
 
 def node_keys(ids: ArrowArray) -> NDArray[np.uint64]:
@@ -99,15 +94,6 @@ def check_graph_path(path: str | Path) -> Path:
     if path.suffix not in (".csv", ".parquet") and not path.exists():
         raise GraphError(f"{path} does not exist: give an edge table, .csv or .parquet, or a folder of shards")
     return path
-
-
-def shard_name(kind: str, shard: int) -> str:
-    """Return the file name of a shard.
-
-    >>> shard_name("edges", 7)
-    'edges-00007.parquet'
-    """
-    return f"{kind}-{shard:05d}.parquet"
 
 
 class KeyIndex:
@@ -212,22 +198,7 @@ class ShardFolder:
 
         The totals of the manifest must be the sums over its shards: every process lays out its arrays by them.
         """
-        path = Path(path)
-        try:
-            manifest = json.loads((path / MANIFEST).read_bytes())
-        except FileNotFoundError:
-            raise GraphError(
-                f"{path} has no {MANIFEST}: it is no folder of shards, or writing it was stopped; "
-                "veilgraph graph shard writes one"
-            ) from None
-        except (OSError, ValueError) as error:
-            raise GraphError(f"{path / MANIFEST} cannot be read ({type(error).__name__}): {_REMEDY}") from None
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise GraphError(f"{path / MANIFEST} is of another format than {FORMAT}: {_REMEDY}")
-        folder = cls(path=path, manifest=manifest)
-        folder._check_files()
-        folder._check_totals()
-        return folder
+        return cls(path=Path(path), manifest=read_manifest(Path(path)))
 
     @property
     def parts(self) -> int:
@@ -271,7 +242,7 @@ class ShardFolder:
         keys = node_keys(ids)
         self._check_place(name, keys, shard)
         if (keys[1:] <= keys[:-1]).any():
-            raise GraphError(f"{self.path / name} holds a node twice, or nodes out of order: {_REMEDY}")
+            raise GraphError(f"{self.path / name} holds a node twice, or nodes out of order: {REMEDY}")
         return NodeShard(ids, keys)
 
     def edge_ids(self, shard: int) -> tuple[ArrowArray, ArrowArray]:
@@ -290,7 +261,7 @@ class ShardFolder:
         table = self._read("reports", shard)
         if (row := first_empty_report(table)) is not None:
             path = self.path / shard_name("reports", shard)
-            raise GraphError(f"{path}, row {row + 1}: a report has neither features nor a label; {_REMEDY}")
+            raise GraphError(f"{path}, row {row + 1}: a report has neither features nor a label; {REMEDY}")
         return table
 
     def graph(self) -> ShardGraph:
@@ -340,14 +311,14 @@ class ShardFolder:
         if hashlib.sha256(content).hexdigest() != stated["sha256"]:
             raise GraphError(
                 f"{path} is not the shard that the manifest describes, by its SHA-256 (changed, or a copy of another "
-                f"shard): {_REMEDY}"
+                f"shard): {REMEDY}"
             )
         try:
             table = pq.read_table(pa.BufferReader(content))
         except (pa.ArrowException, OSError) as error:
-            raise GraphError(f"{path} is not a readable Parquet file ({type(error).__name__}): {_REMEDY}") from None
+            raise GraphError(f"{path} is not a readable Parquet file ({type(error).__name__}): {REMEDY}") from None
         if table.num_rows != stated["rows"] or not set(_COLUMNS[kind]) <= set(table.column_names):
-            raise GraphError(f"{path} has other rows or columns than the manifest says: {_REMEDY}")
+            raise GraphError(f"{path} has other rows or columns than the manifest says: {REMEDY}")
         for name in _COLUMNS[kind] if table.num_rows else ():
             self._check_ids(table.column(name), f"{path}, column '{name}'")
         return table
@@ -358,58 +329,17 @@ class ShardFolder:
 
         kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
         if not (pa.types.is_integer(kind) if self.manifest["ids"] == "integer" else is_text(kind)):
-            stated = _IDS[self.manifest["ids"]]
+            stated = IDS[self.manifest["ids"]]
             raise GraphError(
-                f"{where}: ids have type {ids.type}, and the manifest says that they are {stated}; {_REMEDY}"
+                f"{where}: ids have type {ids.type}, and the manifest says that they are {stated}; {REMEDY}"
             )
         if ids.null_count:
             row = int(ids.is_null().to_numpy().argmax())
-            raise GraphError(f"{where}, row {row + 1}: the id is missing; {_REMEDY}")
-
-    def _check_files(self) -> None:
-        """Compare names and sizes with the manifest, without reading the shards."""
-        expected = dict(self._expected_files())
-        for name, size in expected.items():
-            try:
-                found = (self.path / name).stat().st_size
-            except FileNotFoundError:
-                raise GraphError(f"{self.path / name} is missing, which the manifest names: {_REMEDY}") from None
-            if found != size:
-                state = "truncated" if found < size else "too long"
-                raise GraphError(f"{self.path / name} is {state}: {found:,} bytes instead of {size:,}; {_REMEDY}")
-        for other in sorted(self.path.glob("*.parquet")):
-            if other.name not in expected:
-                raise GraphError(f"{other} is not in the manifest, a doubled or foreign shard: remove it")
-
-    def _check_totals(self) -> None:
-        """Compare the totals of the manifest with the sums over its shards."""
-        manifest, path = self.manifest, self.path / MANIFEST
-        shards = manifest["shards"]
-        whole = all(type(shard[kind].get("rows")) is int for shard in shards for kind in self._kinds)
-        if not (manifest.keys() >= _FACTS and manifest["ids"] in tuple(_IDS) and shards and whole):
-            raise GraphError(f"{path} does not describe shards: {_REMEDY}")
-        for kind in self._kinds:
-            total = sum(shard[kind]["rows"] for shard in shards)
-            if manifest[kind] != total:
-                raise GraphError(
-                    f"{path} says {manifest[kind]} {kind}, and its shards have {total} together: {_REMEDY}"
-                )
-
-    @property
-    def _kinds(self) -> tuple[str, ...]:
-        return KINDS if self.has_reports else KINDS[:2]
-
-    def _expected_files(self) -> Iterator[tuple[str, int]]:
-        try:
-            for shard, files in enumerate(self.manifest["shards"]):
-                for kind in self._kinds:
-                    yield shard_name(kind, shard), int(files[kind]["bytes"])
-        except (KeyError, TypeError, ValueError):
-            raise GraphError(f"{self.path / MANIFEST} does not describe shards: {_REMEDY}") from None
+            raise GraphError(f"{where}, row {row + 1}: the id is missing; {REMEDY}")
 
     def _check_place(self, name: str, keys: NDArray[np.uint64], shard: int) -> None:
         if (shard_of(keys, self.parts) != shard).any():
-            raise GraphError(f"{self.path / name} holds nodes of another shard: {_REMEDY}")
+            raise GraphError(f"{self.path / name} holds nodes of another shard: {REMEDY}")
 
 
 def _is_sorted(edges: NDArray[np.int64]) -> bool:
@@ -451,4 +381,4 @@ def first_empty_report(reports: ArrowTable) -> int | None:
 
 def unknown_node(path: Path) -> GraphError:
     """Return the error about an edge or a report in a file that names a node which no shard holds."""
-    return GraphError(f"{path} names a node that no shard of nodes holds: {_REMEDY}")
+    return GraphError(f"{path} names a node that no shard of nodes holds: {REMEDY}")

@@ -131,7 +131,7 @@ class RGNN(GNNMethod):
         """Return the bags of all tasks, with estimated label proportions."""
         return bags_of_draws(
             [task.perturbed for task in tasks],
-            [operators.clusters(task.method.num_clusters) for task in tasks],
+            [operators.decompositions.clusters(task.method.num_clusters) for task in tasks],
             [task.split.train for task in tasks],
             estimate=[task.method.estimate for task in tasks],
             device=operators.device,

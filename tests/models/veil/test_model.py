@@ -26,7 +26,7 @@ from veilgraph.models.veil.pagerank import PageRankView
 from veilgraph.models.veil.views import iteration_counts, read_views
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import multi_bit_best
-from veilgraph.reconstruct import operators
+from veilgraph.reconstruct import decompositions
 from veilgraph.reconstruct.operators import GraphOperators
 
 
@@ -340,7 +340,7 @@ def test_a_graph_is_bisected_once_for_all_tasks_fitted_together(monkeypatch: pyt
 
         return work
 
-    monkeypatch.setattr(operators, "start_bisections", counted)
+    monkeypatch.setattr(decompositions, "start_bisections", counted)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # two tasks in parallel
     assert sum(len(batch) for batch in Veil.fit_together(tasks)) == 2
     assert len(calls) == 1

@@ -36,7 +36,7 @@ def cross_fitted(private: PrivateGraph, epsilon: float, size: int = 1) -> CrossF
 
 
 PRIVATE = csbm(300, num_classes=3, homophily=0.7, num_features=1, seed=0)
-COLUMNS = GraphOperators(PRIVATE.graph).eigenvectors(16)[:, :5]
+COLUMNS = GraphOperators(PRIVATE.graph).decompositions.eigenvectors(16)[:, :5]
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -138,6 +138,6 @@ def test_degree_corrected_columns_rotate_with_the_eigenvectors_and_have_rows_of_
 def test_an_isolated_node_has_no_mean_over_neighbours() -> None:
     lonely = Graph.from_edges([[0, 1], [1, 2]], num_nodes=4)
     operators = GraphOperators(lonely)
-    columns = DegreeCorrected.of(operators.eigenvectors(2), operators)[:]
+    columns = DegreeCorrected.of(operators.decompositions.eigenvectors(2), operators)[:]
     assert torch.isfinite(columns).all()
     assert (columns[3, 4:] == 0).all()

@@ -42,6 +42,6 @@ def test_the_forward_corrected_gnn_reads_positions_where_nobody_was_asked_for_fe
         for budget in (PrivacyBudget(epsilon_y=1.0), PrivacyBudget(1.0, 1.0, 2))
     )
     method = ForwardGNN(feature_hops=2)
-    assert torch.equal(method.network_inputs(alone, operators), operators.eigenvectors(POSITIONS))
+    assert torch.equal(method.network_inputs(alone, operators), operators.decompositions.eigenvectors(POSITIONS))
     assert method.network_inputs(asked, operators).shape == (80, 4)
     assert [method.input_columns(each) for each in (alone, asked)] == [POSITIONS, 4]

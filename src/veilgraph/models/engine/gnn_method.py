@@ -191,7 +191,7 @@ class GNNMethod(Method):
         for (graph, device, stackable, attention), same_graph in by_graph.items():
             operators = operators_of(graph, device)
             counts = [count for task in same_graph for count in task.method.bag_counts()]
-            operators.prepare_clusters(counts, workers=torch.get_num_threads())
+            operators.decompositions.prepare_clusters(counts, workers=torch.get_num_threads())
             columns = max(task.method.input_columns(task.perturbed) for task in same_graph)
             estimate = estimate_memory(
                 same_graph[0].perturbed,

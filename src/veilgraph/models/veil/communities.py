@@ -31,8 +31,8 @@ def community_log_posterior(
         operators: The graph, with its bisections.
         max_edges: Number of edges above which the graph is bisected by its eigenvectors.
     """
-    depth, trees = operators.bisection_plan(max_metis_edges=max_edges)
-    codes = operators.bisections(depth, trees, max_metis_edges=max_edges)
+    depth, trees = operators.decompositions.bisection_plan(max_metis_edges=max_edges)
+    codes = operators.decompositions.bisections(depth, trees, max_metis_edges=max_edges)
     total = tree_posterior(labels, codes[0], depth)
     for each in codes[1:]:
         total += tree_posterior(labels, each, depth)

@@ -409,7 +409,9 @@ def _stacked(terms: list[Tensor]) -> Tensor:
 def _bisecting_operators(method: Veil, graph: Graph) -> GraphOperators:
     """Return the graph's operators, and start its nested bisections in a process for each thread of torch."""
     operators = operators_of(graph, resolve_device(method.device))
-    operators.start_bisections(*operators.bisection_plan(), workers=torch.get_num_threads())
+    operators.decompositions.start_bisections(
+        *operators.decompositions.bisection_plan(), workers=torch.get_num_threads()
+    )
     return operators
 
 

@@ -46,7 +46,7 @@ class Rows(Protocol):
 
 def spectral_views(labels: CrossFitting, operators: GraphOperators) -> dict[str, View]:
     """Return a view for each of `DIMENSIONS`, by name. A graph of fewer nodes has fewer eigenvectors."""
-    vectors = operators.eigenvectors(max(DIMENSIONS))
+    vectors = operators.decompositions.eigenvectors(max(DIMENSIONS))
     few, many = DIMENSIONS
     views = {few: _view(vectors[:, :few], labels)}
     views[many] = _view(DegreeCorrected.of(vectors, operators), labels)
