@@ -19,7 +19,7 @@ import torch
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.datasets.archive import Archive
-from veilgraph.experiments.budget_planner import Trial, plan_collection, simulated_accuracies
+from veilgraph.experiments.budget_planner import Beliefs, Trial, plan_collection, simulated_accuracies
 
 TOTALS = (0.5, 1.0, 2.0, 4.0)
 SEEDS = (100, 101, 102, 103, 104)
@@ -66,7 +66,10 @@ def measure(path: Path, total: float, known: bool) -> Cell:
     private = label_alone(path)
     homophily = (private.homophily, private.homophily) if known else None
     plan = plan_collection(
-        private.graph, private.schema, total_epsilon=total, label_share=LABEL_SHARE, homophily=homophily
+        private.graph,
+        private.schema,
+        total_epsilon=total,
+        beliefs=Beliefs(label_share=LABEL_SHARE, homophily=homophily),
     )
     trials = [Trial(private=private, candidate=plan.recommended, label_share=LABEL_SHARE, seed=seed) for seed in SEEDS]
     low, high = plan.expected_accuracy

@@ -28,7 +28,7 @@ from veilgraph.errors import RunError
 from veilgraph.experiments.cells import DatasetLoader, DataSource, forget_datasets
 from veilgraph.experiments.grid import Cell, Experiment, load_experiment
 from veilgraph.experiments.results import ResultStore
-from veilgraph.experiments.runner import run_experiment
+from veilgraph.experiments.runner import Resources, run_experiment
 from veilgraph.graph import Split
 from veilgraph.models import RGNN
 from veilgraph.models.registry import find_method
@@ -96,7 +96,9 @@ def _seconds_of(experiment: Experiment, data: DataSource, device: torch.device, 
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         store = ResultStore(Path(folder))
-        run_experiment(experiment, store, data=data, device=device.type, jobs=jobs, progress=progress)
+        run_experiment(
+            experiment, store, data=data, resources=Resources(device=device.type, jobs=jobs), progress=progress
+        )
         return time.perf_counter() - started
 
 

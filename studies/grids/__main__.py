@@ -19,7 +19,7 @@ from studies.grids.report import write_report
 from veilgraph.errors import VeilgraphError
 from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.results import ResultStore, read_all_rows
-from veilgraph.experiments.runner import run_experiment
+from veilgraph.experiments.runner import Resources, run_experiment
 from veilgraph.models.engine.device import resolve_device
 
 
@@ -54,9 +54,11 @@ def _run(options: argparse.Namespace) -> None:
         experiment,
         ResultStore(options.out),
         data=DatasetLoader(options.data_dir),
-        device=kind,
-        jobs=options.jobs or (os.cpu_count() or 1 if kind == "cpu" else 1),
-        memory=options.memory * 2**30,
+        resources=Resources(
+            device=kind,
+            jobs=options.jobs or (os.cpu_count() or 1 if kind == "cpu" else 1),
+            memory=options.memory * 2**30,
+        ),
         progress=show,
     )
 

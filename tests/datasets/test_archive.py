@@ -38,8 +38,9 @@ def test_the_order_in_which_a_source_lists_things_does_not_matter() -> None:
         name="small",
         edges=edges[:, ::-1],
         labels=one.arrays["y"],
-        rows=np.r_[rows[order], rows[:2]],
-        columns=np.r_[one.arrays["x_indices"][order], one.arrays["x_indices"][:2]],
+        ones=np.stack(
+            [np.r_[rows[order], rows[:2]], np.r_[one.arrays["x_indices"][order], one.arrays["x_indices"][:2]]]
+        ),
         width=6,
     )
     assert other.checksum == one.checksum
@@ -66,8 +67,7 @@ def test_an_archive_may_hold_labels_alone(tmp_path: Path) -> None:
         name="labels",
         edges=np.array([[0, 1], [1, 2]]),
         labels=np.array([0, 1, 1]),
-        rows=nothing,
-        columns=nothing,
+        ones=np.stack([nothing, nothing]),
         width=0,
     )
     archive.write(tmp_path / "labels.npz")
@@ -83,8 +83,7 @@ def test_a_feature_outside_the_matrix_is_refused(rows: list[int], columns: list[
             name="small",
             edges=np.array([[0], [1]]),
             labels=np.zeros(6),
-            rows=np.array(rows),
-            columns=np.array(columns),
+            ones=np.stack([np.array(rows), np.array(columns)]),
             width=6,
         )
 

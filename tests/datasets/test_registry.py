@@ -74,7 +74,7 @@ def test_a_name_with_another_meaning_is_refused(name: str, message: str) -> None
 def test_a_path_of_an_archive_is_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = np.array([0])
     Archive.from_parts(
-        name="mine", edges=np.array([[0], [1]]), labels=np.array([0, 1]), rows=one, columns=one, width=2
+        name="mine", edges=np.array([[0], [1]]), labels=np.array([0, 1]), ones=np.stack([one, one]), width=2
     ).write(tmp_path / "mine.npz")
     monkeypatch.chdir(tmp_path)
     for path in ("mine.npz", "./mine.npz", str(tmp_path / "mine.npz"), Path("mine.npz")):

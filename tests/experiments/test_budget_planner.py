@@ -16,6 +16,7 @@ from veilgraph.errors import BudgetError, RunError
 from veilgraph.experiments.budget_planner import (
     NUM_COMPARED,
     NUM_SCENARIOS,
+    Beliefs,
     Candidate,
     Plan,
     Simulate,
@@ -43,19 +44,17 @@ def quick(trials: Sequence[Trial]) -> list[float]:
 
 def plan(
     total: float = 2.0,
-    label_share: float = 0.75,
     simulate: Simulate = quick,
     progress: Progress = no_progress,
-    **options: Any,
+    **believed: Any,
 ) -> Plan:
     return plan_collection(
         PRIVATE.graph,
         PRIVATE.schema,
         total_epsilon=total,
-        label_share=label_share,
+        beliefs=Beliefs(**believed),
         simulate=simulate,
         progress=progress,
-        **options,
     )
 
 
@@ -125,7 +124,9 @@ def test_the_interval_is_the_range_of_the_scenarios() -> None:
 
 def test_a_given_homophily_is_simulated() -> None:
     graph = csbm(1500, num_classes=3, mean_degree=6, homophily=0.9, num_features=0, seed=0)
-    found = plan_collection(graph.graph, graph.schema, total_epsilon=1.0, homophily=(0.6, 0.6), simulate=quick)
+    found = plan_collection(
+        graph.graph, graph.schema, total_epsilon=1.0, beliefs=Beliefs(homophily=(0.6, 0.6)), simulate=quick
+    )
     # Votes can make one class so large that chance alone gives more; that happens in few scenarios.
     near = [scenario for scenario in found.scenarios if abs(scenario.homophily - 0.6) < 0.06]
     assert len(near) >= NUM_SCENARIOS - 2
@@ -194,7 +195,9 @@ def test_a_large_graph_is_simulated_in_part() -> None:
 @pytest.mark.slow
 def test_a_simulation_from_end_to_end() -> None:
     found, again = (
-        plan_collection(PRIVATE.graph, PRIVATE.schema, total_epsilon=8.0, homophily=(0.7, 0.9), label_share=1.0)
+        plan_collection(
+            PRIVATE.graph, PRIVATE.schema, total_epsilon=8.0, beliefs=Beliefs(homophily=(0.7, 0.9), label_share=1.0)
+        )
         for _ in range(2)
     )
     assert found == again
@@ -233,6 +236,9 @@ def test_progress_counts_to_the_end() -> None:
 def test_strong_features_are_asked_for_where_the_owner_says_that_edges_say_nothing() -> None:
     private = csbm(300, num_classes=2, homophily=0.5, num_features=16, seed=0)  # only its graph and schema are used
     found = plan_collection(
-        private.graph, private.schema, total_epsilon=8.0, homophily=(0.5, 0.55), feature_signal=(0.9, 0.9)
+        private.graph,
+        private.schema,
+        total_epsilon=8.0,
+        beliefs=Beliefs(homophily=(0.5, 0.55), feature_signal=(0.9, 0.9)),
     )
     assert isinstance(found.recommended.features, JointGRR)

@@ -14,6 +14,7 @@ from veilgraph.experiments.neighbour_design import ANSWERS, ONE_ENTRY, Neighbour
 from veilgraph.experiments.neighbour_planner import (
     NeighbourPlan,
     PlannedDesign,
+    Population,
     SimulatedAccuracies,
     candidate_designs,
     floor_accuracy,
@@ -21,6 +22,8 @@ from veilgraph.experiments.neighbour_planner import (
     simulated_accuracy,
 )
 from veilgraph.privacy.mechanisms import RandomizedNeighbourList
+
+SIXTY = Population(people=60, mean_degree=6, num_classes=3)
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
@@ -62,7 +65,10 @@ def test_the_best_design_in_simulations_comes_first() -> None:
         return by_label(design, private, people, seed)
 
     found = plan_neighbours(
-        people=10_000_000, mean_degree=6, num_classes=3, total_epsilon=4, answers=[CLASS], simulate=simulate
+        population=Population(people=10_000_000, mean_degree=6, num_classes=3),
+        total_epsilon=4,
+        answers=[CLASS],
+        simulate=simulate,
     )
     means = [each.reached.mean for each in found.designs]
     assert means == sorted(means, reverse=True)
@@ -73,7 +79,10 @@ def test_the_best_design_in_simulations_comes_first() -> None:
 
 def test_histograms_and_lists_are_tried_together_and_lists_state_what_they_cost() -> None:
     found = plan_neighbours(
-        people=2700, mean_degree=4, num_classes=7, total_epsilon=6, answers=ONE_ENTRY, simulate=by_label
+        population=Population(people=2700, mean_degree=4, num_classes=7),
+        total_epsilon=6,
+        answers=ONE_ENTRY,
+        simulate=by_label,
     )
     tried = [each.design.answer for each in found.designs]
     assert (tried.count(HISTOGRAM), tried.count(LIST), found.no_list) == (12, 3, None)
@@ -94,7 +103,10 @@ def test_histograms_and_lists_are_tried_together_and_lists_state_what_they_cost(
 def test_no_list_is_tried_among_too_many_people_or_where_false_neighbours_drown_the_true(
     people: int, total: float, reason: str
 ) -> None:
-    asked: dict[str, Any] = {"people": people, "mean_degree": 4, "num_classes": 3, "total_epsilon": total}
+    asked: dict[str, Any] = {
+        "population": Population(people=people, mean_degree=4, num_classes=3),
+        "total_epsilon": total,
+    }
     found = plan_neighbours(**asked, answers=ONE_ENTRY, simulate=by_label)
     assert {each.design.answer for each in found.designs} == {HISTOGRAM}
     assert found.no_list == reason
@@ -104,7 +116,10 @@ def test_no_list_is_tried_among_too_many_people_or_where_false_neighbours_drown_
 
 def test_some_divisions_of_a_total_drown_true_neighbours_and_the_others_are_tried() -> None:
     found = plan_neighbours(
-        people=50_000, mean_degree=4, num_classes=3, total_epsilon=6, answers=[LIST], simulate=by_label
+        population=Population(people=50_000, mean_degree=4, num_classes=3),
+        total_epsilon=6,
+        answers=[LIST],
+        simulate=by_label,
     )
     # 50,000 / (1 + e^1.5)^2 = 1,660 and 50,000 / (1 + e^3)^2 = 112 are above 25 * 4, 6.0 at 4.5 is not.
     assert [each.design.edge_epsilons for each in found.designs] == [(4.5,)]
@@ -193,9 +208,7 @@ def test_the_better_half_is_simulated_further_and_all_see_the_same_draws() -> No
         return by_label(design, private, people, seed) + 0.001 * len(design.edge_epsilons)
 
     found = plan_neighbours(
-        people=60,
-        mean_degree=6,
-        num_classes=3,
+        population=Population(people=60, mean_degree=6, num_classes=3),
         total_epsilon=4,
         answers=ONE_ENTRY,
         rounds=(1, 2, 4),
@@ -221,7 +234,7 @@ def test_seeds_share_no_draw() -> None:
             seen.add(seed)
             return 0.5
 
-        asked: dict[str, Any] = {"people": 60, "mean_degree": 6, "num_classes": 3, "total_epsilon": 4}
+        asked: dict[str, Any] = {"population": SIXTY, "total_epsilon": 4}
         plan_neighbours(**asked, answers=[CLASS], seed=seed, simulate=simulate)
         return seen
 
@@ -240,7 +253,7 @@ def test_seeds_recommend_the_same_where_designs_are_equal_but_for_noise() -> Non
         noise = np.random.default_rng([seed, number]).normal(scale=0.05)
         return (0.6 if design.epsilon_y == 2 else 0.4) + float(noise)
 
-    asked: dict[str, Any] = {"people": 60, "mean_degree": 6, "num_classes": 3, "total_epsilon": 4}
+    asked: dict[str, Any] = {"population": SIXTY, "total_epsilon": 4}
     found = [plan_neighbours(**asked, answers=[CLASS], seed=seed, simulate=equal_with_noise) for seed in range(20)]
     simplest = [each.recommended.design.title for each in found].count("class in 1 wave: 2")
     # A 95 % interval with the better of two others misses in at most about 10 % of the seeds: 2 of 20, and 6 are
@@ -273,7 +286,10 @@ def test_waves_in_turn_are_recommended_where_they_are_best() -> None:
         return float(design.in_turn)
 
     found = plan_neighbours(
-        people=300, mean_degree=6, num_classes=3, total_epsilon=4, answers=[CLASS], simulate=prefers_turns
+        population=Population(people=300, mean_degree=6, num_classes=3),
+        total_epsilon=4,
+        answers=[CLASS],
+        simulate=prefers_turns,
     )
     assert found.recommended.design.in_turn
     assert len(found.recommended.design.edge_epsilons) == 2  # four are as good

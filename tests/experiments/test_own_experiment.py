@@ -56,8 +56,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         name="mine",
         edges=private.graph.edges,
         labels=private.labels,
-        rows=rows,
-        columns=columns,
+        ones=np.stack([rows, columns]),
         width=private.features.shape[1],
     ).write(tmp_path / "mine.npz")
     (tmp_path / "own_method.py").write_text(METHOD)

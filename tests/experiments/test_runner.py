@@ -23,7 +23,15 @@ from veilgraph.errors import BudgetError, FitError, RunError
 from veilgraph.experiments.cells import DatasetLoader, DataSource, Fit, key_of, method_of
 from veilgraph.experiments.grid import Cell, Experiment, experiment_names, parse_experiment
 from veilgraph.experiments.results import ResultStore, read_rows
-from veilgraph.experiments.runner import describe, pack_draws, plan_chunks, prefetched, run_cell, run_experiment
+from veilgraph.experiments.runner import (
+    Resources,
+    describe,
+    pack_draws,
+    plan_chunks,
+    prefetched,
+    run_cell,
+    run_experiment,
+)
 
 CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
 
@@ -75,8 +83,8 @@ def test_two_runs_with_the_same_seed_give_the_same_numbers(tmp_path: Path) -> No
 def test_fits_that_are_prepared_ahead_give_the_same_numbers(tmp_path: Path) -> None:
     experiment = shortened("table2", seeds=2).only(datasets=["citeseer", "student"])
     alone, ahead = ResultStore(tmp_path / "alone"), ResultStore(tmp_path / "ahead")
-    run_experiment(experiment, alone, device="cpu", data=SMALL)
-    run_experiment(experiment, ahead, device="cpu", pipelined=True, data=SMALL)
+    run_experiment(experiment, alone, resources=Resources(device="cpu"), data=SMALL)
+    run_experiment(experiment, ahead, resources=Resources(device="cpu", pipelined=True), data=SMALL)
     assert results_of(experiment, alone) == results_of(experiment, ahead)
 
 
@@ -85,7 +93,7 @@ def test_a_mistake_in_later_fits_does_not_cost_those_that_are_under_way(tmp_path
     wrong = replace(CELL, dataset="citeseer", method="structure_only", epsilon_x=None, epsilon_y=0.0)
     broken = replace(experiment, cells=(*experiment.only(methods=["rgnn"]).cells, wrong))
     with pytest.raises(BudgetError, match="epsilon_y is 0"):
-        run_experiment(broken, ResultStore(tmp_path), device="cpu", pipelined=True, data=SMALL)
+        run_experiment(broken, ResultStore(tmp_path), resources=Resources(device="cpu", pipelined=True), data=SMALL)
     assert len(results_of(broken, ResultStore(tmp_path))) == len(broken.cells) - 1
 
 
@@ -114,7 +122,7 @@ class FullDisk(ResultStore):
 def test_a_full_disk_ends_the_run_and_what_was_kept_before_counts(tmp_path: Path, room: int) -> None:
     experiment = shortened("ablation", seeds=2).only(datasets=["citeseer"])
     with pytest.raises(RunError, match="no space left"):
-        run_experiment(experiment, FullDisk(tmp_path, room), device="cpu", data=SMALL)
+        run_experiment(experiment, FullDisk(tmp_path, room), resources=Resources(device="cpu"), data=SMALL)
     assert len(results_of(experiment, ResultStore(tmp_path))) == room
 
 
@@ -170,7 +178,7 @@ def test_data_that_are_in_no_catalogue_can_be_run(tmp_path: Path) -> None:
 def test_the_memory_that_is_allowed_reaches_the_fits(tmp_path: Path) -> None:
     experiment = shortened("ablation").only(datasets=["dblp"], methods=["rgnn"])
     with pytest.raises(FitError, match="allow more memory"):
-        run_experiment(experiment, ResultStore(tmp_path), device="cpu", memory=1000, data=SMALL)
+        run_experiment(experiment, ResultStore(tmp_path), resources=Resources(device="cpu", memory=1000), data=SMALL)
     assert results_of(experiment, ResultStore(tmp_path)) == {}
 
 
@@ -278,9 +286,11 @@ def _one_thread() -> Iterator[None]:
 def test_two_processes_give_the_same_results_as_one(tmp_path: Path) -> None:
     experiment = parse_experiment("by hand", BY_HAND, {}, seeds=1)
     one, two = ResultStore(tmp_path / "one"), ResultStore(tmp_path / "two")
-    run_experiment(experiment, one, device="cpu")
+    run_experiment(experiment, one, resources=Resources(device="cpu"))
     seen: list[int] = []
-    run_experiment(experiment, two, device="cpu", jobs=2, progress=lambda what, done, total: seen.append(done))
+    run_experiment(
+        experiment, two, resources=Resources(device="cpu", jobs=2), progress=lambda what, done, total: seen.append(done)
+    )
     assert results_of(experiment, two, EMBEDDED) == results_of(experiment, one, EMBEDDED)
     assert len(results_of(experiment, two, EMBEDDED)) == len(experiment.cells)
     assert seen == list(range(len(experiment.cells) + 1))
@@ -291,12 +301,12 @@ import sys
 from pathlib import Path
 import torch
 from veilgraph.experiments.grid import parse_experiment
-from veilgraph.experiments.runner import run_experiment
+from veilgraph.experiments.runner import Resources, run_experiment
 from veilgraph.experiments.results import ResultStore
 
 torch.set_num_threads(1)
 experiment = parse_experiment("by hand", sys.argv[1], {}, seeds=500)
-run_experiment(experiment, ResultStore(Path(sys.argv[2])), device="cpu",
+run_experiment(experiment, ResultStore(Path(sys.argv[2])), resources=Resources(device="cpu"),
                progress=lambda what, done, total: print(done, flush=True))
 """
 
@@ -325,10 +335,10 @@ def test_kill_9_loses_at_most_the_fits_in_flight(tmp_path: Path) -> None:
     experiment = replace(endless, cells=(*finished[:4], *missing[:4]))
     survived = results_of(experiment, ResultStore(tmp_path), EMBEDDED)
     assert len(survived) == 4
-    run_experiment(experiment, ResultStore(tmp_path / "whole"), device="cpu")
+    run_experiment(experiment, ResultStore(tmp_path / "whole"), resources=Resources(device="cpu"))
     whole = results_of(experiment, ResultStore(tmp_path / "whole"), EMBEDDED)
     assert {key: whole[key] for key in survived} == survived
-    run_experiment(experiment, ResultStore(tmp_path), device="cpu")
+    run_experiment(experiment, ResultStore(tmp_path), resources=Resources(device="cpu"))
     assert results_of(experiment, ResultStore(tmp_path), EMBEDDED) == whole
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from veilgraph.graph import Graph
 from veilgraph.graph.shard_fingerprint import merged_fingerprint
-from veilgraph.graph.shard_writer import write_shards
+from veilgraph.graph.shard_writer import ShardOptions, write_shards
 
 # Names that JSON escapes, that are longer than others with the same start, and beyond ASCII.
 NAMES = st.text(alphabet='ab",\\ é😀1', min_size=1, max_size=3).filter(lambda name: name == name.strip())
@@ -36,6 +36,8 @@ def test_merged_shards_have_the_fingerprint_of_the_graph(edges: list[tuple[str, 
 def test_a_large_graph_has_its_fingerprint_if_it_is_asked_for(tmp_path: Path, fingerprinted: bool) -> None:
     table = tmp_path / "edges.parquet"
     pd.DataFrame({"a": [1, 2, 10, 1], "b": [2, 3, 1, 3]}).to_parquet(table)  # names are text: "10" is before "2"
-    shards = write_shards(tmp_path / "shards", table, parts=3, fingerprinted=fingerprinted, fingerprint_edges=2)
+    shards = write_shards(
+        tmp_path / "shards", table, parts=3, options=ShardOptions(fingerprinted=fingerprinted, fingerprint_edges=2)
+    )
     assert shards.manifest["edges"] == 4
     assert (shards.identity == Graph.from_files(table).fingerprint) is fingerprinted

@@ -16,7 +16,7 @@ import pytest
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph
 from veilgraph.graph.arrow import arrow
-from veilgraph.graph.shard_writer import write_shards
+from veilgraph.graph.shard_writer import ShardedReports, ShardOptions, write_shards
 from veilgraph.graph.shards import KeyIndex, ShardFolder, node_keys, read_graph, shard_of
 
 pa, pq = arrow(), arrow("parquet")
@@ -43,7 +43,12 @@ def test_the_graph_of_the_shards_is_that_of_the_table(tmp_path: Path, suffix: st
     edge_table(tmp_path / f"edges{suffix}", integer=integer)
     whole = Graph.from_files(tmp_path / f"edges{suffix}")
     # Batches of 7 rows: an edge and its duplicate are in different batches.
-    folder = write_shards(tmp_path / "shards", tmp_path / f"edges{suffix}", parts=parts, batch_bytes=100, batch_rows=7)
+    folder = write_shards(
+        tmp_path / "shards",
+        tmp_path / f"edges{suffix}",
+        parts=parts,
+        options=ShardOptions(batch_bytes=100, batch_rows=7),
+    )
     read = read_graph(tmp_path / "shards")
     assert folder.manifest["ids"] == ("integer" if integer else "text")
     assert read.fingerprint == whole.fingerprint == folder.identity
@@ -160,7 +165,7 @@ def reported(tmp_path: Path) -> ShardFolder:
     nodes = pa.array(np.unique(table.to_numpy()))
     features = pa.array([[0, 1]] * len(nodes), type=pa.list_(pa.int32()))
     reports = pa.record_batch([nodes, features, pa.array([1] * len(nodes))], names=["node", "features", "label"])
-    return write_shards(tmp_path / "reported", tmp_path / "edges.parquet", parts=4, reports=[reports])
+    return write_shards(tmp_path / "reported", tmp_path / "edges.parquet", parts=4, reports=ShardedReports([reports]))
 
 
 def with_total(key: str, change: object) -> Callable[[dict[str, Any]], None]:
@@ -276,7 +281,7 @@ def test_reports_of_nodes_that_the_graph_lacks_are_counted(tmp_path: Path) -> No
     table = edge_table(tmp_path / "edges.csv")
     known = sorted({*table.a, *table.b})
     reports = label_reports([*known, "nobody", "no one"], [0] * (len(known) + 2))
-    folder = write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=3, reports=[reports])
+    folder = write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=3, reports=ShardedReports([reports]))
     assert folder.manifest["reports"] == len(known)
     assert folder.manifest["dropped_reports"] == 2
 
@@ -285,19 +290,19 @@ def test_a_report_that_says_nothing_is_not_written(tmp_path: Path) -> None:
     edge_table(tmp_path / "edges.csv")
     reports = label_reports(["ü1", "ü2"], [0, None])
     with pytest.raises(GraphError, match="the report of node 'ü2' has neither features nor a label"):
-        write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=1, reports=[reports])
+        write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=1, reports=ShardedReports([reports]))
 
 
 @pytest.mark.parametrize("large", [False, True])
 def test_a_campaign_on_an_edge_table_is_on_its_shards_and_on_no_others(tmp_path: Path, large: bool) -> None:
-    limit: dict[str, Any] = {"fingerprint_edges": 2} if large else {}
+    limit = ShardOptions(fingerprint_edges=2 if large else 1_000_000)
     edge_table(tmp_path / "edges.csv")
     asked = Graph.from_files(tmp_path / "edges.csv").fingerprint
-    folder = write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=3, campaign_graph=asked, **limit)
+    folder = write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=3, campaign_graph=asked, options=limit)
     assert folder.identity == asked
     edge_table(tmp_path / "others.csv", seed=1)
     with pytest.raises(GraphError, match=r"others.csv \(\d+ nodes\) is not the campaign's") as refused:
-        write_shards(tmp_path / "other", tmp_path / "others.csv", parts=3, campaign_graph=asked, **limit)
+        write_shards(tmp_path / "other", tmp_path / "others.csv", parts=3, campaign_graph=asked, options=limit)
     assert ("--parts" in str(refused.value)) is large
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "others.csv", "shards"]
 
@@ -305,8 +310,10 @@ def test_a_campaign_on_an_edge_table_is_on_its_shards_and_on_no_others(tmp_path:
 def test_a_campaign_on_large_shards_is_on_them(tmp_path: Path) -> None:
     edges = tmp_path / "edges.csv"
     edge_table(edges)
-    asked = write_shards(tmp_path / "bare", edges, parts=3, fingerprint_edges=2).identity
-    folder = write_shards(tmp_path / "shards", edges, parts=3, fingerprint_edges=2, campaign_graph=asked)
+    asked = write_shards(tmp_path / "bare", edges, parts=3, options=ShardOptions(fingerprint_edges=2)).identity
+    folder = write_shards(
+        tmp_path / "shards", edges, parts=3, options=ShardOptions(fingerprint_edges=2), campaign_graph=asked
+    )
     assert folder.identity == asked != Graph.from_files(edges).fingerprint
 
 

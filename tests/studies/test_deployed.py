@@ -25,7 +25,7 @@ def datasets(tmp_path: Path) -> Path:
     """Return a folder with one graph in the format of the public graphs."""
     private = csbm(150, num_classes=3, num_features=2, seed=0)
     archive = Archive.from_parts(
-        name="small", edges=private.graph.edges, labels=private.labels, rows=NOTHING, columns=NOTHING, width=1
+        name="small", edges=private.graph.edges, labels=private.labels, ones=np.stack([NOTHING, NOTHING]), width=1
     )
     archive.write(tmp_path / "small.npz")
     return tmp_path

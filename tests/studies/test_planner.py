@@ -17,7 +17,7 @@ PRIVATE = csbm(80, num_classes=2, mean_degree=6, num_features=0, seed=0)
 def written(folder: Path) -> Path:
     none = np.empty(0, dtype=np.int64)
     archive = Archive.from_parts(
-        name="small", edges=PRIVATE.graph.edges, labels=PRIVATE.labels, rows=none, columns=none, width=3
+        name="small", edges=PRIVATE.graph.edges, labels=PRIVATE.labels, ones=np.stack([none, none]), width=3
     )
     archive.write(path := folder / "small.npz")
     return path

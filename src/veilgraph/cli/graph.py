@@ -49,12 +49,14 @@ def shard(
         from veilgraph.deploy.shard_reports import reports_to_shard
         from veilgraph.graph.shard_writer import write_shards
 
-    given: dict[str, Any] = {}
+    answers = graph = None
     if reports is not None and campaign is not None:
         asked = Campaign.from_json(campaign.read_bytes())
-        given = reports_to_shard(reports, asked, watch=show_progress) | {"campaign_graph": asked.graph_sha256}
+        answers, graph = reports_to_shard(reports, asked, watch=show_progress), asked.graph_sha256
     with show_progress("shard") as progress:
-        folder = write_shards(out, edges, parts=parts, nodes=nodes, progress=progress, **given)
+        folder = write_shards(
+            out, edges, parts=parts, nodes=nodes, reports=answers, campaign_graph=graph, progress=progress
+        )
     facts = {key: value for key, value in folder.manifest.items() if key not in ("format", "shards")}
     document = {"folder": str(out), "parts": folder.parts} | facts
     emit(Facts(document, _sharded_in_words(folder, facts, out)), as_json=as_json)

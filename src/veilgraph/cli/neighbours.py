@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -338,21 +339,17 @@ def plan_command(
     """Recommend answer, waves and budgets for a total, from public information alone."""
     with needs_extra("lab"):
         from veilgraph.experiments.neighbour_design import ONE_ENTRY
-        from veilgraph.experiments.neighbour_planner import HOMOPHILIES, plan_neighbours
+        from veilgraph.experiments.neighbour_planner import HOMOPHILIES, FeatureBudget, Population, plan_neighbours
 
     homophilies = tuple(given.homophily or HOMOPHILIES)
-    asked: Any = {
-        "people": given.people,
-        "mean_degree": given.degree,
-        "num_classes": given.classes,
-        "total_epsilon": given.epsilon,
-        "answers": ONE_ENTRY if given.answer is None else (given.answer,),
-        "homophilies": homophilies,
-        "seed": seed,
-    }
+    population = Population(
+        people=given.people, mean_degree=given.degree, num_classes=given.classes, homophilies=homophilies
+    )
+    answers = ONE_ENTRY if given.answer is None else (given.answer,)
+    plan = partial(plan_neighbours, population, total_epsilon=given.epsilon, answers=answers, seed=seed)
     with show_progress("plan") as progress:
-        found = plan_neighbours(**asked, **asdict(features), progress=progress)
-        bare = found if features.epsilon_x is None else plan_neighbours(**asked, progress=progress)
+        found = plan(features=FeatureBudget(**asdict(features)), progress=progress)
+        bare = found if features.epsilon_x is None else plan(progress=progress)
     emit(NeighbourAdvice(found, bare, given, features, homophilies, seed), as_json=as_json)
 
 

@@ -90,7 +90,7 @@ def run_paper(
     """Run the fits of an experiment that are not finished yet."""
     from veilgraph.experiments.cells import DatasetLoader
     from veilgraph.experiments.results import ResultStore
-    from veilgraph.experiments.runner import run_experiment
+    from veilgraph.experiments.runner import Resources, run_experiment
     from veilgraph.models.engine.device import resolve_device
 
     kind = resolve_device(job.device).type
@@ -103,9 +103,7 @@ def run_paper(
             experiment,
             store,
             data=DatasetLoader(data_dir),
-            device=kind,
-            jobs=jobs,
-            memory=parse_bytes(job.memory),
+            resources=Resources(device=kind, jobs=jobs, memory=parse_bytes(job.memory)),
             progress=progress,
         )
     emit(Facts({"name": name, "finished": len(experiment.cells), "folder": str(folder)}, ()), as_json=as_json)

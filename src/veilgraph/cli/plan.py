@@ -60,7 +60,7 @@ def plan(
 ) -> None:
     """Recommend how to spend a total epsilon, and say which accuracy to expect, from public information alone."""
     with needs_extra("lab"):
-        from veilgraph.experiments.budget_planner import FEATURE_SIGNALS, plan_collection
+        from veilgraph.experiments.budget_planner import FEATURE_SIGNALS, Beliefs, plan_collection
     from veilgraph.campaign.plan import CampaignPlan
 
     if out is not None and out.exists():
@@ -75,9 +75,11 @@ def plan(
             graph,
             schema,
             total_epsilon=epsilon,
-            label_share=believed.label_share,
-            homophily=(min(homophily), max(homophily)) if homophily else None,
-            feature_signal=(min(signal), max(signal)) if signal else FEATURE_SIGNALS,
+            beliefs=Beliefs(
+                label_share=believed.label_share,
+                homophily=(min(homophily), max(homophily)) if homophily else None,
+                feature_signal=(min(signal), max(signal)) if signal else FEATURE_SIGNALS,
+            ),
             seed=seed,
             progress=progress,
         )

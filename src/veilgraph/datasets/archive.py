@@ -73,8 +73,7 @@ class Archive:
         name: str,
         edges: NDArray[Any],
         labels: NDArray[Any],
-        rows: NDArray[Any],
-        columns: NDArray[Any],
+        ones: NDArray[Any],
         width: int,
         unlabeled: NDArray[Any] | None = None,
         feature_names: Sequence[str] = (),
@@ -86,34 +85,33 @@ class Archive:
             name: name of the data set.
             edges: node numbers, [2, edges].
             labels: class of each node, [nodes].
-            rows: node of each entry 1 of the feature matrix, [entries].
-            columns: column of each entry 1, [entries].
+            ones: node and column of each entry 1 of the feature matrix, [2, entries].
             width: d, the number of columns.
             unlabeled: nodes without a label in the source.
             feature_names: names of the columns, if the source has them.
             class_names: names of the classes in the order of the labels, if the source has them.
 
-        >>> edges, ones = np.array([[2, 0, 1, 1], [0, 2, 2, 1]]), np.array([0, 0, 2])
+        >>> edges, ones = np.array([[2, 0, 1, 1], [0, 2, 2, 1]]), np.array([[0, 0, 2], [3, 1, 0]])
         >>> small = Archive.from_parts(
-        ...     name="small", edges=edges, labels=np.array([0, 1, 0]), rows=ones, columns=np.array([3, 1, 0]), width=4
+        ...     name="small", edges=edges, labels=np.array([0, 1, 0]), ones=ones, width=4
         ... )
         >>> small.arrays["edge_index"].tolist(), small.arrays["self_loop_nodes"].tolist()
         ([[0, 1], [2, 2]], [1])
         >>> small.features.tolist()
         [[0, 1, 0, 1], [0, 0, 0, 0], [1, 0, 0, 0]]
         """
-        nodes = len(labels)
+        nodes, (rows, columns) = len(labels), ones
         for what, numbers, end in (("row", rows, nodes), ("column", columns, width)):
             if len(numbers) and not 0 <= numbers.min() <= numbers.max() < end:
                 raise GraphError(f"{name}: a feature is in a {what} outside 0..{end - 1}")
-        ones = np.unique(rows.astype(np.int64) * width + columns)
-        ends = np.searchsorted(ones, np.arange(nodes + 1) * width)
+        places = np.unique(rows.astype(np.int64) * width + columns)
+        ends = np.searchsorted(places, np.arange(nodes + 1) * width)
         arrays: dict[str, NDArray[Any]] = {
             "edge_index": Graph.from_edges(edges, nodes).edges.astype(np.int32),
             "num_nodes": np.array(nodes, dtype=np.int64),
             "y": labels.astype(np.int16),
             "x_indptr": ends.astype(np.int32),
-            "x_indices": (ones % width).astype(np.int16),
+            "x_indices": (places % width).astype(np.int16),
             "x_shape": np.array([nodes, width], dtype=np.int64),
         }
         optional = {

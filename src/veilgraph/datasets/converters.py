@@ -58,8 +58,7 @@ def convert_planetoid(name: str, files: Mapping[str, bytes]) -> Archive:
         name=name,
         edges=_planetoid_edges(load_restricted(files["graph"])),
         labels=labels,
-        rows=np.concatenate([rest_rows, test[test_rows]]),
-        columns=np.concatenate([rest_columns, test_columns]),
+        ones=np.stack([np.concatenate([rest_rows, test[test_rows]]), np.concatenate([rest_columns, test_columns])]),
         width=width,
         unlabeled=np.setdiff1d(np.arange(nodes), np.concatenate([rest, test])),
     )
@@ -89,8 +88,7 @@ def convert_graph2gauss(name: str, files: Mapping[str, bytes]) -> Archive:
         name=name,
         edges=np.stack(positive_entries(adjacency["data"], adjacency["indices"], adjacency["indptr"])),
         labels=labels,
-        rows=rows,
-        columns=columns,
+        ones=np.stack([rows, columns]),
         width=int(attributes["_shape"][1]),
     )
 
@@ -149,8 +147,7 @@ def _convert_musae(name: str, files: Mapping[str, bytes], *, width: int, class_n
         name=name,
         edges=np.array(edges, dtype=np.int64).T,
         labels=_musae_labels(csv.DictReader(_lines(files["target"]))),
-        rows=rows,
-        columns=columns,
+        ones=np.stack([rows, columns]),
         width=width,
         class_names=class_names,
     )
@@ -257,7 +254,12 @@ def _binary(values: _Numbers) -> _Column:
 def _archive_of_columns(name: str, edges: NDArray[Any], labels: _Numbers, columns: Mapping[str, _Column]) -> Archive:
     rows, ones = np.nonzero(np.stack(list(columns.values()), axis=1))
     return Archive.from_parts(
-        name=name, edges=edges, labels=labels, rows=rows, columns=ones, width=len(columns), feature_names=list(columns)
+        name=name,
+        edges=edges,
+        labels=labels,
+        ones=np.stack([rows, ones]),
+        width=len(columns),
+        feature_names=list(columns),
     )
 
 

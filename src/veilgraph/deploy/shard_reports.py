@@ -18,6 +18,7 @@ from veilgraph.errors import CampaignError, DomainError, GraphError, ReportError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.arrow import ArrowBatch, ArrowTable, arrow, column_type
 from veilgraph.graph.shard_manifest import shard_name
+from veilgraph.graph.shard_writer import ShardedReports
 from veilgraph.graph.shards import KeyIndex, ShardFolder, node_keys
 from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
@@ -46,8 +47,8 @@ def report_batches(
         yield from _exported_batches(Path(source), campaign, batch_reports)
 
 
-def reports_to_shard(source: str, campaign: Campaign, *, watch: Watch = unwatched) -> dict[str, Any]:
-    """Return the arguments of `write_shards` about reports.
+def reports_to_shard(source: str, campaign: Campaign, *, watch: Watch = unwatched) -> ShardedReports:
+    """Return the reports of a campaign, as `write_shards` takes them.
 
     Args:
         source: URL of a store, or a Parquet file that the dashboard exported.
@@ -56,7 +57,7 @@ def reports_to_shard(source: str, campaign: Campaign, *, watch: Watch = unwatche
     """
     withdrawals = count_withdrawals(source, campaign) if "://" in source else 0  # before reading, as in a training
     described = {"campaign": campaign.id, "withdrawals": withdrawals}
-    return {"reports": report_batches(source, campaign, watch=watch), "described": described}
+    return ShardedReports(report_batches(source, campaign, watch=watch), described)
 
 
 def _stored_batches(store: str, campaign: Campaign, batch_reports: int, watch: Watch) -> Iterator[ArrowBatch]:

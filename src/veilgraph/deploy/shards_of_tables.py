@@ -10,7 +10,7 @@ from veilgraph.deploy.model_folder import check_model_folder
 from veilgraph.deploy.shard_reports import reports_to_shard
 from veilgraph.distributed.shard_part import CUTS
 from veilgraph.graph.shard_manifest import MANIFEST
-from veilgraph.graph.shard_writer import write_shards
+from veilgraph.graph.shard_writer import ShardOptions, write_shards
 from veilgraph.graph.shards import check_graph_path
 from veilgraph.progress import Watch, unwatched
 
@@ -60,7 +60,15 @@ def write_shards_of_tables(
             (folder / CUTS).rename(cuts)
         shutil.rmtree(folder)
     with watch("shards") as progress:
-        write_shards(folder, edges, parts=parts, nodes=nodes, fingerprinted=True, progress=progress, **reports)
+        write_shards(
+            folder,
+            edges,
+            parts=parts,
+            nodes=nodes,
+            options=ShardOptions(fingerprinted=True),
+            progress=progress,
+            reports=reports,
+        )
     if cuts.exists():
         cuts.rename(folder / CUTS)
     return folder

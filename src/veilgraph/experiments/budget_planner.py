@@ -173,14 +173,39 @@ Simulate = Callable[[Sequence[Trial]], Sequence[float]]
 """Returns the accuracy of each trial; see `simulated_accuracies`."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Beliefs:
+    """What is known about people before they are asked.
+
+    Attributes:
+        label_share: share of the nodes that will report a label.
+        homophily: range of the homophily, if something is known about it. Default: all that the graph allows, where
+            twice as high an assortativity is twice as likely.
+        feature_signal: range of the dependence of features on the class.
+    """
+
+    label_share: float = 0.75
+    homophily: Range | None = None
+    feature_signal: Range = FEATURE_SIGNALS
+
+    def __post_init__(self) -> None:
+        if not 0 < self.label_share <= 1:
+            raise RunError(f"label_share is {self.label_share}: it must be above 0 and at most 1")
+        for name, bounds in (("homophily", self.homophily or (0.0, 1.0)), ("feature_signal", self.feature_signal)):
+            if not 0 <= bounds[0] <= bounds[1] <= 1:
+                raise RunError(f"{name} is {bounds[0]:g} to {bounds[1]:g}: give numbers in 0..1, the lower one first")
+
+
+UNKNOWN = Beliefs()
+"""Nothing is known about the homophily."""
+
+
 def plan_collection(
     graph: Graph,
     schema: FeatureSchema,
     *,
     total_epsilon: float,
-    label_share: float = 0.75,
-    homophily: Range | None = None,
-    feature_signal: Range = FEATURE_SIGNALS,
+    beliefs: Beliefs = UNKNOWN,
     seed: int = 0,
     simulate: Simulate | None = None,
     max_entries: int = MAX_ENTRIES,
@@ -197,29 +222,27 @@ def plan_collection(
         graph: the public graph.
         schema: features and classes to collect; without features, the label alone is planned.
         total_epsilon: user-level epsilon of a whole report, any two records.
-        label_share: share of the nodes that will report a label.
-        homophily: range of the homophily, if something is known about it. Default: all that the graph allows, where
-            twice as high an assortativity is twice as likely.
-        feature_signal: range of the dependence of features on the class.
+        beliefs: what is known about people before they are asked.
         seed: seed of the simulations.
         simulate: simulates collections; default: `simulated_accuracies`.
         max_entries: size of a simulation above which a part of the graph is simulated.
         progress: called with the current step, the number of finished simulations, and the number of all.
     """
     simulate = simulated_accuracies if simulate is None else simulate
-    _check_input(total_epsilon, label_share, homophily or (0.0, 1.0), feature_signal)
+    if math.isinf(check_epsilon(total_epsilon)):
+        raise RunError(f"total_epsilon is {total_epsilon}: without a limit there is nothing to divide")
     offered = _candidates(schema, total_epsilon)
     candidates = [*offered, *_at_half(schema, total_epsilon)]
     part = _part(graph, schema, seed, max_entries)
     progress("labels on the graph", 0, 1)
-    scenarios = _draw_scenarios(part, schema, homophily, feature_signal, seed)
+    scenarios = _draw_scenarios(part, schema, beliefs, seed)
     compared = [round((i + 0.5) * NUM_SCENARIOS / NUM_COMPARED - 0.5) for i in range(NUM_COMPARED)]
     total = len(compared) * len(candidates) + NUM_SCENARIOS - len(compared)
     label_alone = replace(schema, columns=(), group=1)
 
     def trial(number: int, candidate: Candidate) -> Trial:
         records = scenarios[number].records(schema if candidate.features else label_alone, seed + number)
-        return Trial(private=records, candidate=candidate, label_share=label_share, seed=seed + number)
+        return Trial(private=records, candidate=candidate, label_share=beliefs.label_share, seed=seed + number)
 
     def run(what: str, pairs: Sequence[tuple[int, Candidate]], done: int) -> list[float]:
         found: list[float] = []
@@ -244,18 +267,8 @@ def plan_collection(
         recommended=recommended,
         candidates=tuple(candidates),
         scenarios=tuple(drawn.scenario(accuracies[number]) for number, drawn in enumerate(scenarios)),
-        assumptions=tuple(_assumptions(graph, part, schema, scenarios, label_share, homophily)),
+        assumptions=tuple(_assumptions(graph, part, schema, scenarios, beliefs)),
     )
-
-
-def _check_input(total_epsilon: float, label_share: float, homophily: Range, feature_signal: Range) -> None:
-    if math.isinf(check_epsilon(total_epsilon)):
-        raise RunError(f"total_epsilon is {total_epsilon}: without a limit there is nothing to divide")
-    if not 0 < label_share <= 1:
-        raise RunError(f"label_share is {label_share}: it must be above 0 and at most 1")
-    for name, bounds in (("homophily", homophily), ("feature_signal", feature_signal)):
-        if not 0 <= bounds[0] <= bounds[1] <= 1:
-            raise RunError(f"{name} is {bounds[0]:g} to {bounds[1]:g}: give numbers in 0..1, the lower one first")
 
 
 def recommend(candidates: Sequence[Candidate]) -> Candidate:
@@ -342,18 +355,17 @@ class _Drawn:
         )
 
 
-def _draw_scenarios(
-    graph: Graph, schema: FeatureSchema, homophily: Range | None, feature_signal: Range, seed: int
-) -> list[_Drawn]:
+def _draw_scenarios(graph: Graph, schema: FeatureSchema, beliefs: Beliefs, seed: int) -> list[_Drawn]:
     """Draw scenarios, one for each of as many equally likely ranges of the homophily, and sort them by it."""
     fields, rng = LabelFields(graph=graph, num_classes=schema.num_classes, seed=seed), np.random.default_rng([seed, 4])
     drawn = []
     for quantile in (np.arange(NUM_SCENARIOS) + rng.random(NUM_SCENARIOS)) / NUM_SCENARIOS:
-        if homophily is None:
+        if beliefs.homophily is None:
             labels = fields.draw(rng, wanted=fields.largest_assortativity * math.sqrt(quantile))
         else:
-            labels = fields.draw(rng, homophily=homophily[0] + quantile * (homophily[1] - homophily[0]))
-        signal = float(rng.uniform(*feature_signal)) if schema.num_features else 0.0
+            low, high = beliefs.homophily
+            labels = fields.draw(rng, homophily=low + quantile * (high - low))
+        signal = float(rng.uniform(*beliefs.feature_signal)) if schema.num_features else 0.0
         drawn.append(_Drawn(graph=graph, labels=labels, feature_signal=signal))
     return sorted(drawn, key=lambda each: each.homophily)
 
@@ -397,8 +409,7 @@ def _assumptions(
     part: Graph,
     schema: FeatureSchema,
     scenarios: Sequence[_Drawn],
-    label_share: float,
-    homophily: Range | None,
+    beliefs: Beliefs,
 ) -> Iterator[str]:
     where = (
         "Simulated on your graph" if part is graph else f"Simulated on a part of your graph, {part.num_nodes:,} nodes"
@@ -406,10 +417,11 @@ def _assumptions(
     yield f"{where}: {NUM_SCENARIOS} draws of labels that vary smoothly over it, mixed with chance."
     drawn = _percents(_range_of([each.homophily for each in scenarios]))
     joined = f"edges join people of one of the {schema.num_classes} classes, whose sizes are random"
-    if homophily is None:
+    if beliefs.homophily is None:
         yield f"It is unknown how many {joined}: {drawn} in the draws."
     else:
-        yield f"As you said, {_percents(homophily)} of {joined}. The graph and chance made it {drawn} in the draws."
+        believed = _percents(beliefs.homophily)
+        yield f"As you said, {believed} of {joined}. The graph and chance made it {drawn} in the draws."
     if schema.num_features:
         signals = _percents(_range_of([each.feature_signal for each in scenarios]))
         yield (
@@ -417,5 +429,5 @@ def _assumptions(
             "random otherwise."
         )
     everyone = "everyone reports features if asked, " if schema.num_features else ""
-    yield f"{label_share:.0%} of people report a label, {everyone}and nobody lies."
+    yield f"{beliefs.label_share:.0%} of people report a label, {everyone}and nobody lies."
     yield f"Predictions are those of {find_method('veil').title}, for people who report no label."

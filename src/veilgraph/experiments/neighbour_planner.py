@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
@@ -242,16 +242,65 @@ def floor_accuracy(private: PrivateGraph, seed: int) -> float:
     return float(np.mean(private.labels[split.test] == frequent))
 
 
+@dataclass(frozen=True, kw_only=True)
+class FeatureBudget:
+    """Budget of features beside label and list; the default asks for none.
+
+    Attributes:
+        epsilon_x: budget of each sampled feature.
+        sampled: number of features to spend it on, given together with `epsilon_x`.
+    """
+
+    epsilon_x: float | None = None
+    sampled: int | None = None
+
+
+NO_FEATURES = FeatureBudget()
+"""Label and list alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """What is known about the people of a collection.
+
+    Attributes:
+        people: number of people.
+        mean_degree: how many neighbours a person lists, roughly.
+        num_classes: number of classes.
+        homophilies: shares of relationships within a class to allow for.
+    """
+
+    people: int
+    mean_degree: float
+    num_classes: int
+    homophilies: tuple[float, ...] = HOMOPHILIES
+
+    @property
+    def drawn(self) -> int:
+        """Number of people of a drawn graph."""
+        return min(self.people, _MOST_DRAWN)
+
+    def draw(self, seed: int) -> list[PrivateGraph]:
+        """Draw a graph for each homophily."""
+        return [
+            csbm(
+                self.drawn,
+                num_classes=self.num_classes,
+                mean_degree=self.mean_degree,
+                homophily=homophily,
+                num_features=0,
+                seed=seed,
+            )
+            for homophily in self.homophilies
+        ]
+
+
 def plan_neighbours(
+    population: Population,
     *,
-    people: int,
-    mean_degree: float,
-    num_classes: int,
     total_epsilon: float,
     answers: Sequence[str],
-    homophilies: Sequence[float] = HOMOPHILIES,
-    epsilon_x: float | None = None,
-    sampled: int | None = None,
+    features: FeatureBudget = NO_FEATURES,
     seed: int = 0,
     rounds: Sequence[int] = ROUNDS,
     simulate: Simulate = simulated_accuracy,
@@ -266,28 +315,21 @@ def plan_neighbours(
     true one.
 
     Args:
-        people: number of people.
-        mean_degree: how many neighbours a person lists, roughly.
-        num_classes: number of classes.
+        population: what is known about the people.
         total_epsilon: epsilon of label, list and features together, for any two records and the relation of the
             answers.
         answers: answers to try, of one relation: "histogram" and "list" (one entry of a list), or "class" (any two
             lists).
-        homophilies: shares of relationships within a class to allow for.
-        epsilon_x: budget of each sampled feature; None, the default, leaves features out.
-        sampled: number of features to spend it on, given together with `epsilon_x`.
+        features: budget of features beside label and list.
         seed: seed of the graphs and the simulations.
         rounds: number of draws that a design has seen after each round, ascending.
         simulate: simulates a design on a drawn graph.
         progress: called with what is done, how much and of how much.
     """
-    found = {
-        answer: candidate_designs(answer, total_epsilon, epsilon_x=epsilon_x, sampled=sampled) for answer in answers
-    }
-    facts, no_list = _useful_lists(found.pop(LIST, []), people, mean_degree)
-    if not (designs := [*itertools.chain.from_iterable(found.values()), *facts]):
+    candidates = {answer: candidate_designs(answer, total_epsilon, **asdict(features)) for answer in answers}
+    facts, no_list = _useful_lists(candidates.pop(LIST, []), population)
+    if not (designs := [*itertools.chain.from_iterable(candidates.values()), *facts]):
         raise BudgetError(f"no list is worth a try: {no_list}; plan with histogram, which protects one entry as well")
-    size = min(people, _MOST_DRAWN)
     entering = [max(_FEWEST, math.ceil(len(designs) / 2**number)) for number in range(len(rounds))]
     entering = [min(each, len(designs)) for each in entering]
     all_runs = sum(few * (draws - before) for few, draws, before in zip(entering, rounds, (0, *rounds), strict=False))
@@ -298,10 +340,10 @@ def plan_neighbours(
         racing = _front(racing, found_by, count)
         for draw in range(len(floor), draws):
             own = int(np.random.default_rng([seed, draw]).integers(2**31))  # no draw is shared with another seed
-            graphs = _drawn(size, mean_degree, num_classes, homophilies, own)
+            graphs = population.draw(own)
             floor.append(tuple(floor_accuracy(each, own) for each in graphs))
             for design in racing:
-                found_by[design].append(tuple(simulate(design, each, people, own) for each in graphs))
+                found_by[design].append(tuple(simulate(design, each, population.people, own) for each in graphs))
                 done += 1
                 progress("simulations", done, all_runs)
     planned = [
@@ -311,7 +353,7 @@ def plan_neighbours(
     return NeighbourPlan(
         designs=tuple(sorted(planned, key=lambda each: (-len(each.reached.draws), -each.reached.mean))),
         floor=SimulatedAccuracies(draws=tuple(floor)),
-        drawn_people=size,
+        drawn_people=population.drawn,
         no_list=no_list,
     )
 
@@ -334,9 +376,10 @@ def _front(
 
 
 def _useful_lists(
-    designs: Sequence[NeighbourDesign], people: int, mean_degree: float
+    designs: Sequence[NeighbourDesign], population: Population
 ) -> tuple[dict[NeighbourDesign, ListFacts], str | None]:
     """Return the designs whose true neighbours are not drowned with what their lists cost, or why there is none."""
+    people, mean_degree = population.people, population.mean_degree
     if not designs:
         return {}, None
     if people > MOST_PEOPLE:
@@ -346,20 +389,3 @@ def _useful_lists(
     fewest = min(costs.false_neighbours for costs in facts.values())
     drowned = f"a person would have {fewest:,.0f} false neighbours beside {mean_degree:g} true ones"
     return useful, None if useful else drowned
-
-
-def _drawn(
-    size: int, mean_degree: float, num_classes: int, homophilies: Sequence[float], seed: int
-) -> list[PrivateGraph]:
-    """Draw a graph of as many people for each homophily."""
-    return [
-        csbm(
-            size,
-            num_classes=num_classes,
-            mean_degree=mean_degree,
-            homophily=homophily,
-            num_features=0,
-            seed=seed,
-        )
-        for homophily in homophilies
-    ]

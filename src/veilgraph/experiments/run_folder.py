@@ -14,7 +14,7 @@ from veilgraph.errors import RunError
 from veilgraph.experiments.cells import Fit
 from veilgraph.experiments.grid import Cell, Experiment
 from veilgraph.experiments.results import ResultStore, write_result
-from veilgraph.experiments.runner import OnFit, no_details, run_experiment
+from veilgraph.experiments.runner import OnFit, Resources, no_details, run_experiment
 from veilgraph.graph import Graph
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import find_method
@@ -150,7 +150,14 @@ def run_cells(
         return keep(fit)
 
     experiment = Experiment(name="run", title=private.name, cells=tuple(cells), published=())
-    run_experiment(experiment, folder.store, data=data, device=device, on_fit=claim_and_keep, progress=progress)
+    run_experiment(
+        experiment,
+        folder.store,
+        data=data,
+        resources=Resources(device=device),
+        on_fit=claim_and_keep,
+        progress=progress,
+    )
     return list(folder.store.finished(experiment, data))
 
 

@@ -116,15 +116,42 @@ def no_details(fit: Fit) -> Mapping[str, Any]:
     return {}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What the fits of an experiment may use.
+
+    Attributes:
+        device: "auto", "cpu" or "cuda".
+        jobs: number of processes.
+        memory: limit for fits in flight of all processes together, in bytes.
+        pipelined: prepare the next fits while the current ones are trained; default: on a GPU only.
+    """
+
+    device: str = "auto"
+    jobs: int = 1
+    memory: int = DEFAULT_MEMORY
+    pipelined: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise RunError(f"jobs is {self.jobs}: give at least 1 process")
+
+    @property
+    def prepares_ahead(self) -> bool:
+        """Whether the next fits are prepared while the current ones are trained."""
+        return resolve_device(self.device).type == "cuda" if self.pipelined is None else self.pipelined
+
+
+USUAL = Resources()
+"""One process, on a GPU if there is one."""
+
+
 def run_experiment(
     experiment: Experiment,
     store: ResultStore,
     *,
     data: DataSource | None = None,
-    device: str = "auto",
-    jobs: int = 1,
-    memory: int = DEFAULT_MEMORY,
-    pipelined: bool | None = None,
+    resources: Resources = USUAL,
     on_fit: OnFit = no_details,
     progress: Progress = no_progress,
 ) -> None:
@@ -134,24 +161,20 @@ def run_experiment(
         experiment: the cells.
         store: where results are kept.
         data: returns the data of a cell; default: data sets of the catalogue by name.
-        device: "auto", "cpu" or "cuda".
-        jobs: number of processes. With several, `data` and `on_fit` are pickled.
-        memory: limit for fits in flight of all processes together, in bytes.
-        pipelined: prepare the next fits while the current ones are trained; default: on a GPU only.
+        resources: device, processes and memory. With several processes, `data` and `on_fit` are pickled.
         on_fit: called with each finished fit before its result is stored, in the process that trained it.
         progress: called with the cell, the number of finished cells, and the number of all cells.
     """
     data = DatasetLoader() if data is None else data
-    pipelined = resolve_device(device).type == "cuda" if pipelined is None else pipelined
-    if pipelined and any(method_of(cell).bag_counts() for cell in experiment.cells):
+    if resources.prepares_ahead and any(method_of(cell).bag_counts() for cell in experiment.cells):
         start_workers()  # they start while data sets are read
     keys = {key_of(cell, data): cell for cell in experiment.cells}
     missing = [cell for key, cell in keys.items() if not store.has(key)]
     done = len(keys) - len(missing)
     progress("already finished", done, len(keys))
-    trainer = _ChunkTrainer(data=data, device=device, memory=memory // jobs, pipelined=pipelined, on_fit=on_fit)
-    chunks = plan_chunks(missing, data, on_gpu=pipelined)
-    for results in trainer.results(chunks) if jobs == 1 else _in_processes(trainer, chunks, jobs):
+    trainer = _ChunkTrainer(data=data, resources=resources, on_fit=on_fit)
+    chunks = plan_chunks(missing, data, on_gpu=resources.prepares_ahead)
+    for results in trainer.results(chunks) if resources.jobs == 1 else _in_processes(trainer, chunks):
         for cell, result in results:
             store.put(key_of(cell, data), result)
             done += 1
@@ -161,7 +184,7 @@ def run_experiment(
 def run_cell(cell: Cell, *, data: DataSource | None = None, device: str = "auto") -> dict[str, Any]:
     """Fit one cell and return its result, as a store keeps it."""
     data = DatasetLoader() if data is None else data
-    trainer = _ChunkTrainer(data=data, device=device, memory=DEFAULT_MEMORY, pipelined=False, on_fit=no_details)
+    trainer = _ChunkTrainer(data=data, resources=Resources(device=device, pipelined=False), on_fit=no_details)
     ((_, result),) = trainer.train([cell])
     return result
 
@@ -205,20 +228,20 @@ class _ChunkTrainer:
     """Trains chunks of cells in this process; the arguments are those of `run_experiment`."""
 
     data: DataSource
-    device: str
-    memory: int
-    pipelined: bool
+    resources: Resources
     on_fit: OnFit
 
     def results(self, chunks: Sequence[Sequence[Cell]]) -> Iterator[Iterable[Result]]:
         """Yield the results of each batch of fits. If pipelined, the next batch is started before one is awaited."""
-        ahead = 1 if self.pipelined else 0
-        if self.pipelined:
+        ahead = 1 if self.resources.prepares_ahead else 0
+        if ahead:
             self._begin_clusterings(chunks)
         started: deque[PendingCells] = deque()
         try:
-            for tasks, private in prefetched(self._draw, chunks) if self.pipelined else map(self._draw, chunks):
-                for pending in start_cells(tasks, private, memory=self.memory // (1 + ahead)):
+            for tasks, private in prefetched(self._draw, chunks) if ahead else map(self._draw, chunks):
+                for pending in start_cells(
+                    tasks, private, memory=self.resources.memory // self.resources.jobs // (1 + ahead)
+                ):
                     started.append(pending)
                     if len(started) > ahead:
                         yield self._finish(started.popleft())
@@ -233,7 +256,7 @@ class _ChunkTrainer:
 
     def _draw(self, chunk: Sequence[Cell]) -> tuple[dict[FitTask[Method], Cell], PrivateGraph]:
         private = self.data(chunk[0])
-        return draw_tasks(chunk, private, self.device), private
+        return draw_tasks(chunk, private, self.resources.device), private
 
     def _begin_clusterings(self, chunks: Sequence[Sequence[Cell]]) -> None:
         """Start to compute the clusterings of all graphs in worker processes."""
@@ -241,12 +264,12 @@ class _ChunkTrainer:
         for cell in itertools.chain.from_iterable(chunks):
             counts.setdefault(self.data(cell), set()).update(method_of(cell).bag_counts())
         for private, wanted in counts.items():
-            operators_of(private.graph, resolve_device(self.device)).decompositions.start_clusters(wanted)
+            operators_of(private.graph, resolve_device(self.resources.device)).decompositions.start_clusters(wanted)
 
     def _finish(self, pending: PendingCells) -> Iterator[Result]:
         """Yield results one by one: each is stored before the next one is made."""
         for fit in pending.result():
-            yield fit.cell, {**self.on_fit(fit), **_summary(fit, self.device)}
+            yield fit.cell, {**self.on_fit(fit), **_summary(fit, self.resources.device)}
 
 
 def _summary(fit: Fit, device: str) -> dict[str, Any]:
@@ -279,11 +302,14 @@ def _guarantee_of(fit: Fit) -> Guarantee:
     return guarantee_of(reports.feature_mechanism, reports.label_mechanism, [answer])
 
 
-def _in_processes(trainer: _ChunkTrainer, chunks: Sequence[Sequence[Cell]], jobs: int) -> Iterator[list[Result]]:
+def _in_processes(trainer: _ChunkTrainer, chunks: Sequence[Sequence[Cell]]) -> Iterator[list[Result]]:
     """Yield the results of chunks that worker processes train, as they finish."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
-        min(jobs, len(chunks)) or 1, mp_context=context, initializer=_start_worker, initargs=(imported_files(),)
+        min(trainer.resources.jobs, len(chunks)) or 1,
+        mp_context=context,
+        initializer=_start_worker,
+        initargs=(imported_files(),),
     ) as pool:
         # Largest graphs first, so that no process is alone with one at the end.
         largest_first = sorted(chunks, key=lambda chunk: -num_nodes(chunk[0], trainer.data))

@@ -37,16 +37,43 @@ from veilgraph.graph.shards import (
 from veilgraph.graph.text_tables import read_layout
 from veilgraph.progress import Progress, no_progress
 
-BATCH_BYTES = 2**24
-"""Size of a batch of a CSV table."""
-
-BATCH_ROWS = 2**18
-"""Number of rows in a batch of a Parquet table."""
-
 MAX_FINGERPRINT_EDGES = 1_000_000
 """Up to this number of edges the identity of a graph is `Graph.fingerprint`, which needs the whole graph."""
 
 _SPILL = "spill"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardOptions:
+    """How shards are written.
+
+    Attributes:
+        fingerprinted: identify a graph of any size by `Graph.fingerprint`, as a campaign on its edge table does.
+        fingerprint_edges: number of edges up to which a graph is identified by `Graph.fingerprint` in any case.
+        batch_bytes: size of a batch of a CSV table.
+        batch_rows: number of rows in a batch of a Parquet table.
+    """
+
+    fingerprinted: bool = False
+    fingerprint_edges: int = MAX_FINGERPRINT_EDGES
+    batch_bytes: int = 2**24
+    batch_rows: int = 2**18
+
+
+USUAL = ShardOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedReports:
+    """Reports to write beside a graph.
+
+    Attributes:
+        batches: batches of reports with columns `node`, `features` and `label`; at most one for each node.
+        described: facts about the reports for the manifest, JSON-ready: `campaign` is the id of their campaign.
+    """
+
+    batches: Iterable[ArrowBatch]
+    described: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_shards(
@@ -55,13 +82,9 @@ def write_shards(
     *,
     parts: int,
     nodes: Path | None = None,
-    reports: Iterable[ArrowBatch] | None = None,
-    described: Mapping[str, Any] | None = None,
-    fingerprinted: bool = False,
+    reports: ShardedReports | None = None,
     campaign_graph: str | None = None,
-    fingerprint_edges: int = MAX_FINGERPRINT_EDGES,
-    batch_bytes: int = BATCH_BYTES,
-    batch_rows: int = BATCH_ROWS,
+    options: ShardOptions = USUAL,
     progress: Progress = no_progress,
 ) -> ShardFolder:
     """Write a folder of shards from an edge table, and return it.
@@ -74,23 +97,19 @@ def write_shards(
         edges: table whose first two columns are the end nodes of edges, .csv or .parquet.
         parts: number of shards.
         nodes: table with a column `id`; default: the nodes that have an edge.
-        reports: batches of reports with columns `node`, `features` and `label`; at most one for each node.
-        described: facts about the reports for the manifest, JSON-ready: `campaign` is the id of their campaign.
-        fingerprinted: identify a graph of any size by `Graph.fingerprint`, as a campaign on its edge table does.
+        reports: reports to write beside the graph; default: none.
         campaign_graph: identity of the graph that the campaign was made for; another graph is refused.
-        fingerprint_edges: number of edges up to which a graph is identified by `Graph.fingerprint` in any case.
-        batch_bytes: size of a batch of a CSV table.
-        batch_rows: number of rows in a batch of a Parquet table.
+        options: how the graph is identified, and how much of a table is read at once.
         progress: called with the work, and the number of finished and of all shards.
     """
     with drafted_folder(folder, parts) as draft:
         spill = _Spill(draft / _SPILL, parts)
         with spill:
-            kind = _spill_edges(spill, edges, batch_bytes, batch_rows, progress)
+            kind = _spill_edges(spill, edges, options, progress)
             if nodes is not None:
-                for ids in _columns(nodes, ["id"], batch_bytes, batch_rows):
+                for ids in _columns(nodes, ["id"], options):
                     spill.add("nodes", [("id", as_ids(ids[0], kind, nodes))])
-            for batch in () if reports is None else reports:
+            for batch in () if reports is None else reports.batches:
                 spill.add("reports", [(name, batch.column(name)) for name in batch.schema.names], kind)
         writer = ShardWriter(draft, ids=kind, reports=reports is not None)
         for shard in range(parts):
@@ -98,10 +117,11 @@ def write_shards(
             _finish(writer, spill, shard, nodes)
         progress("shards", parts, parts)
         shutil.rmtree(draft / _SPILL)
-        writer.write_manifest(loops=spill.loops, described=described, fingerprint_edges=fingerprint_edges)
+        described = {} if reports is None else reports.described
+        writer.write_manifest(loops=spill.loops, described=described, fingerprint_edges=options.fingerprint_edges)
         shards = ShardFolder.open(draft)
-        is_large = shards.num_edges > fingerprint_edges
-        if is_large and (fingerprinted or campaign_graph not in (None, shards.identity)):
+        is_large = shards.num_edges > options.fingerprint_edges
+        if is_large and (options.fingerprinted or campaign_graph not in (None, shards.identity)):
             writer.write_manifest(loops=spill.loops, described=described, identity=merged_fingerprint(shards))
             shards = ShardFolder.open(draft)
         if campaign_graph not in (None, shards.identity):
@@ -313,14 +333,14 @@ class _Spill:
         return self._folder / f"{kind}-{shard}.arrow"
 
 
-def _spill_edges(spill: _Spill, path: Path, batch_bytes: int, batch_rows: int, progress: Progress) -> str:
+def _spill_edges(spill: _Spill, path: Path, options: ShardOptions, progress: Progress) -> str:
     """Spill edges with the lower key first, and the ends of each batch as nodes; return the type of the ids."""
     pa = arrow()
     pc = arrow("compute")
 
     kind: str | None = None
     total, done = max(path.stat().st_size if path.exists() else 0, 1), 0
-    for columns in _columns(path, None, batch_bytes, batch_rows):
+    for columns in _columns(path, None, options):
         source, target = (as_ids(each, kind, path) for each in columns)
         kind = kind or ("integer" if pa.types.is_integer(source.type) else "text")
         if source.type != target.type:
@@ -344,14 +364,13 @@ def _spill_edges(spill: _Spill, path: Path, batch_bytes: int, batch_rows: int, p
     return kind
 
 
-def _columns(path: Path, names: list[str] | None, batch_bytes: int, batch_rows: int) -> Iterator[list[Any]]:
+def _columns(path: Path, names: list[str] | None, options: ShardOptions) -> Iterator[list[Any]]:
     """Yield columns of a table, batch by batch.
 
     Args:
         path: the table, .csv or .parquet. All values of a CSV table are text.
         names: columns to read; default: the first two.
-        batch_bytes: size of a batch of a CSV table.
-        batch_rows: number of rows in a batch of a Parquet table.
+        options: size of a batch.
     """
     damaged = arrow().ArrowException
 
@@ -359,7 +378,7 @@ def _columns(path: Path, names: list[str] | None, batch_bytes: int, batch_rows: 
     check_table(path)
     reader = _csv_columns if path.suffix == ".csv" else _parquet_columns
     try:
-        yield from reader(path, names, batch_bytes if path.suffix == ".csv" else batch_rows)
+        yield from reader(path, names, options.batch_bytes if path.suffix == ".csv" else options.batch_rows)
     except damaged as error:
         raise GraphError(f"{path} is not a readable {path.suffix} table ({type(error).__name__})") from None
     except OSError as error:

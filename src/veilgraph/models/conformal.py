@@ -138,7 +138,6 @@ def calibrate_sets(
     unrandomized: Callable[[NDArray[np.bool_]], NDArray[np.float64]] | None = None,
     reporting: NDArray[np.bool_] | None = None,
     model_error: float = MODEL_ERROR,
-    seed: int = 0,
     communicator: Communicator = LOCAL,
     every: Callable[[int], NDArray[np.int64]] | None = None,
 ) -> ConformalSets:
@@ -167,7 +166,6 @@ def calibrate_sets(
             default: all were.
         reporting: nodes of the graph that reported, [nodes]; default: a graph of reporting nodes alone.
         model_error: tau.
-        seed: seed of the label sets over which f is averaged, if there are too many to enumerate.
         communicator: collective operations over the processes that share the graph; each has its own reports.
         every: numbers of about every n-th report for a number n, the same in any number of processes; default: every
             n-th of this process.
@@ -189,7 +187,7 @@ def calibrate_sets(
     debiased = estimate_frequencies(named.astype(np.float64), mechanism.channel)
     weights = (probabilities + trust * (debiased - probabilities)) / count
     without = _coverage(probabilities, weights, total)
-    possible = possible_reports(mechanism, np.random.default_rng(seed))
+    possible = possible_reports(mechanism, np.random.default_rng(0))
     likelihood = np.where(possible, float(mechanism.likelihood.keep), float(mechanism.likelihood.other))
     if unrandomized is not None:
         likelihood += unrandomized(possible)[:, None]
