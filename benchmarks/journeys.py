@@ -26,6 +26,8 @@ import numpy as np
 import veilgraph
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import reports_of
+from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.notice import Notice
 from veilgraph.cli import main as veilgraph_command
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import PrivateGraph, csbm
@@ -103,12 +105,8 @@ def write_collection(folder: Path, private: PrivateGraph) -> Campaign:
     campaign = Campaign.new(
         schema=private.schema,
         graph=graph,
-        purpose="p",
-        contact="c",
-        closes=datetime(2999, 1, 1, tzinfo=UTC),
-        epsilon_x=BUDGET.epsilon_x,
-        epsilon_y=BUDGET.epsilon_y,
-        sampled=SAMPLED,
+        notice=Notice(purpose="p", contact="c", closes=datetime(2999, 1, 1, tzinfo=UTC)),
+        budget=CampaignBudget(epsilon_x=BUDGET.epsilon_x, epsilon_y=BUDGET.epsilon_y, sampled=SAMPLED),
     )
     drawn = simulate(private, BUDGET, Split.random(len(names), seed=0), rng=np.random.default_rng(0))
     store = ReportStore.open(f"sqlite:///{folder}/reports.db")
@@ -123,7 +121,7 @@ def write_collection(folder: Path, private: PrivateGraph) -> Campaign:
 
 def _record(campaign: Campaign) -> dict[str, str]:
     columns = {column.name: column.values[0] for column in campaign.schema.columns}
-    return columns | {campaign.label: campaign.schema.classes[0]}
+    return columns | {campaign.label_name: campaign.schema.classes[0]}
 
 
 def _cell(private: PrivateGraph, method: str) -> None:
