@@ -25,7 +25,7 @@ from benchmarks.performance.timing import seconds
 from benchmarks.reference import literal
 from benchmarks.reference.literal_run import literal_run
 from veilgraph.errors import RunError
-from veilgraph.experiments.cells import DatasetLoader, DataSource, forget_datasets
+from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.grid import Cell, Experiment, load_experiment
 from veilgraph.experiments.results import ResultStore
 from veilgraph.experiments.runner import Resources, run_experiment
@@ -44,14 +44,14 @@ def published_part() -> Experiment:
     return replace(experiment, cells=cells)
 
 
-def missing_datasets(experiment: Experiment, data: DataSource) -> list[str]:
+def missing_datasets(experiment: Experiment, data: DatasetLoader) -> list[str]:
     """Return the data sets of an experiment that are not on this machine."""
     cells = {cell.dataset: cell for cell in experiment.cells}
     return [name for name, cell in cells.items() if not _is_there(cell, data)]
 
 
 def measure_table2(
-    experiment: Experiment, data: DataSource, device: torch.device, *, progress: Progress, jobs: int | None = None
+    experiment: Experiment, data: DatasetLoader, device: torch.device, *, progress: Progress, jobs: int | None = None
 ) -> dict[str, Any]:
     """Time both parts from the start; estimate the literal loops from one run for each data set."""
     jobs = jobs or ((os.cpu_count() or 1) if device.type == "cpu" else 1)
@@ -77,7 +77,7 @@ def measure_table2(
     }
 
 
-def _is_there(cell: Cell, data: DataSource) -> bool:
+def _is_there(cell: Cell, data: DatasetLoader) -> bool:
     try:
         data(cell)
     except RunError:  # it was never fetched
@@ -85,12 +85,14 @@ def _is_there(cell: Cell, data: DataSource) -> bool:
     return True
 
 
-def _seconds_of(experiment: Experiment, data: DataSource, device: torch.device, jobs: int, progress: Progress) -> float:
+def _seconds_of(
+    experiment: Experiment, data: DatasetLoader, device: torch.device, jobs: int, progress: Progress
+) -> float:
     """Return the time from the first report to the last file, including the start of the processes.
 
     Data sets are read again before: whatever earlier measurements computed from them is not reused.
     """
-    forget_datasets()
+    data = replace(data, read=partial(data.read))  # which has read nothing yet
     for cell in experiment.cells:
         data(cell)
     with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +105,7 @@ def _seconds_of(experiment: Experiment, data: DataSource, device: torch.device, 
 
 
 def _literal_rows(
-    column: Experiment, data: DataSource, device: torch.device, progress: Progress
+    column: Experiment, data: DatasetLoader, device: torch.device, progress: Progress
 ) -> list[dict[str, Any]]:
     counts = Counter(cell.dataset for cell in column.cells)
     rows: list[dict[str, Any]] = []
@@ -120,7 +122,7 @@ def _middle(column: Experiment, dataset: str) -> Cell:
     return max((c for c in column.cells if c.dataset == dataset), key=lambda c: (c.epsilon_y == 1.0, -c.seed))
 
 
-def measure_cpu(column: Experiment, data: DataSource) -> dict[str, Any]:
+def measure_cpu(column: Experiment, data: DatasetLoader) -> dict[str, Any]:
     """Return CPU seconds of a column and of the literal loops, with one thread, and their ratio.
 
     Literal runs are estimated as in `measure_table2`: one for each data set, times the number of runs.
@@ -150,7 +152,7 @@ def _cpu_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def _literal(cell: Cell, data: DataSource, device: torch.device) -> None:
+def _literal(cell: Cell, data: DatasetLoader, device: torch.device) -> None:
     private = data(cell)
     split = Split.random(private.graph.num_nodes, seed=cell.seed, eligible=private.labels != NO_LABEL)
     budget = find_method(cell.method).budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)

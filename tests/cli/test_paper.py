@@ -15,7 +15,7 @@ import veilgraph.experiments.cells as data_source
 import veilgraph.experiments.runner as runner
 from tests.support.miniatures import miniature
 from veilgraph.cli import main
-from veilgraph.experiments.cells import DatasetLoader, forget_datasets
+from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.grid import experiment_names, load_experiment
 
 Capture = pytest.CaptureFixture[str]
@@ -132,7 +132,6 @@ def test_data_that_is_not_there_names_the_remedy(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data_source, "DatasetLoader", DatasetLoader)
-    forget_datasets()
     monkeypatch.setenv("VEILGRAPH_DATA", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert run(tmp_path / "out", "table1", f"--data-dir={tmp_path}") == 2

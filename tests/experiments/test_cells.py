@@ -14,7 +14,7 @@ from tests.models.engine.test_fit_together import EPOCHS, PRIVATE, TOLERANCE
 from tests.support.miniatures import SMALL, miniature
 from veilgraph.datasets import PrivateGraph
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.cells import DatasetLoader, draw_reports, fit_cells, forget_datasets, key_of
+from veilgraph.experiments.cells import DatasetLoader, draw_reports, fit_cells, key_of
 from veilgraph.experiments.grid import Cell, load_experiment
 from veilgraph.experiments.neighbour_design import NeighbourDesign
 from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
@@ -145,7 +145,7 @@ def test_cells_of_one_seed_and_feature_budget_share_one_array_of_reports(method:
 ANY_CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
 
 
-def test_a_data_set_is_read_once_until_it_is_forgotten() -> None:
+def test_a_data_set_is_read_once() -> None:
     read: list[str] = []
 
     def counted(name: str, **options: object) -> PrivateGraph:
@@ -155,9 +155,6 @@ def test_a_data_set_is_read_once_until_it_is_forgotten() -> None:
     data = DatasetLoader(read=counted)
     assert data(ANY_CELL) is data(ANY_CELL)
     assert read == ["cora"]
-    forget_datasets()
-    data(ANY_CELL)
-    assert read == ["cora", "cora"]
 
 
 def test_a_loader_is_sent_to_other_processes_without_data() -> None:

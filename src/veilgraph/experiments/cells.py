@@ -77,11 +77,6 @@ def key_of(cell: Cell, data: DataSource) -> str:
     return cell.key(data(cell).fingerprint)
 
 
-def forget_datasets() -> None:
-    """Drop the data sets that this process has read, so that the next use reads them again."""
-    _read_once.cache_clear()
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
     """A fitted and scored cell.

@@ -12,7 +12,7 @@ from benchmarks.performance.timing import seconds
 
 from benchmarks.performance import table2
 from tests.support.miniatures import SMALL as DATA
-from veilgraph.experiments.cells import DatasetLoader, forget_datasets
+from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.grid import load_hyperparameters, parse_experiment
 
 SMALL = """
@@ -68,6 +68,5 @@ def test_cpu_seconds_of_the_column_are_compared_with_one_literal_run_for_each_da
 def test_missing_data_sets_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("VEILGRAPH_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    forget_datasets()
     missing = missing_datasets(published_part(), DatasetLoader(tmp_path))
     assert missing == ["citeseer", "cora", "dblp", "facebook", "german", "student"]

@@ -7,7 +7,7 @@ mechanism, so none of them knows which mechanisms exist.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
@@ -64,15 +64,6 @@ class PackedForm(WireForm, Protocol):
 
     def decode(self, rows: NDArray[Any]) -> list[Any]:
         """Return rows of an array as reports: the inverse of `encode`."""
-        ...
-
-
-class LabelForm(PackedForm, Protocol):
-    """The wire form of a mechanism for one class."""
-
-    @classmethod
-    def read(cls, stated: object, where: str, domain_size: int) -> Self:
-        """Read the part of a document; refuse integers that do not follow from its epsilon."""
         ...
 
 
