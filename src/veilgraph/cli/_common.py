@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -42,6 +43,12 @@ def echo(*lines: str, err: bool = False) -> None:
 def echo_json(document: object) -> None:
     """Print JSON, which is printable ASCII wherever its texts come from."""
     typer.echo(json.dumps(document, indent=2))
+
+
+def check_new(path: Path | None, option: str = "--out") -> None:
+    """Refuse to replace a file that an option names."""
+    if path is not None and path.exists():
+        raise RunError(f"{path} exists: choose another {option}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.cli._common import check_new, needs_extra, show_progress
 from veilgraph.cli.options import (
     CampaignArgument,
     DeviceOption,
@@ -101,8 +101,7 @@ def missing(
 
     if tokens is not None and (graph is not None or nodes is not None):
         raise RunError("the people are given twice: give --tokens, or --graph and --nodes")
-    if out.exists():
-        raise RunError(f"{out} exists: choose another --out")
+    check_new(out)
     read = Campaign.from_json(campaign.read_bytes())
     if tokens is None:
         held, (names, _) = None, people_of(read, graph, nodes)

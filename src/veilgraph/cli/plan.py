@@ -12,10 +12,9 @@ from rich.table import Table
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.acceptance import acceptance_in_words
-from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.cli._common import check_new, needs_extra, show_progress
 from veilgraph.cli.options import JsonOption, takes_groups
 from veilgraph.cli.output import Sentence, emit
-from veilgraph.errors import RunError
 from veilgraph.graph import Graph
 from veilgraph.privacy.epsilon import NeighbourRelation, show_epsilon, state_epsilon
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism, describe
@@ -63,8 +62,7 @@ def plan(
         from veilgraph.experiments.budget_planner import FEATURE_SIGNALS, Beliefs, plan_collection
     from veilgraph.campaign.plan import CampaignPlan
 
-    if out is not None and out.exists():
-        raise RunError(f"{out} exists: choose another --out")
+    check_new(out)
     schema, graph = FeatureSchema.load(public.schema), Graph.from_files(public.graph, nodes=public.nodes)
     if out is not None:  # a mistake in a text is said before the simulations
         first = best_label_mechanism(schema.num_classes, epsilon)

@@ -9,12 +9,12 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.receipt import Receipt, read_receipt
-from veilgraph.cli._common import confirm_withdrawal
+from veilgraph.cli._common import check_new, confirm_withdrawal
 from veilgraph.cli.options import AttemptsOption, CollectorOption, JsonOption, YesOption
 from veilgraph.cli.output import Facts, emit
 from veilgraph.client import check_receipt
 from veilgraph.client import withdraw as send_withdrawal
-from veilgraph.errors import RunError, SendError
+from veilgraph.errors import SendError
 from veilgraph.privacy.strict_json import canonical_json
 
 receipt_app = typer.Typer(help="Check receipts of reports and withdrawals.")
@@ -42,8 +42,7 @@ def withdraw(
     as_json: JsonOption = False,
 ) -> None:
     """Withdraw your report, or object before there is one: the collector stores none of this node again."""
-    if receipt is not None and receipt.exists():
-        raise RunError(f"{receipt} exists: choose another --receipt")
+    check_new(receipt, "--receipt")
     if not yes:
         confirm_withdrawal(node)
     confirmed = send_withdrawal(url, node, token, attempts=attempts)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from veilgraph.cli._common import echo
-from veilgraph.errors import SchemaError
+from veilgraph.cli._common import check_new, echo
 from veilgraph.graph import read_table
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema, propose_schema
@@ -24,8 +23,7 @@ def propose(
     bins: Annotated[int, typer.Option(help="Bins of a continuous column.")] = 4,
 ) -> None:
     """Draft a schema from public sample data, for a person to review."""
-    if out.exists():
-        raise SchemaError(f"{out} exists: choose another --out")
+    check_new(out)
     table = read_table(sample)
     draft = propose_schema(table.drop(columns="id", errors="ignore"), label=label, bins=bins)
     draft.save(out)
