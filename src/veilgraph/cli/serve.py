@@ -15,7 +15,7 @@ from veilgraph.errors import RunError
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
-    from veilgraph.collector.campaign_files import ServedCampaign
+    from veilgraph.collector.served_campaign import ServedCampaign
 
 _REQUIRED = ("campaign", "graph", "keys_file", "admin_token_file")
 
