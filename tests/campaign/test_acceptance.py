@@ -30,7 +30,7 @@ def test_a_campaign_is_answered_up_to_the_limit_of_the_page(label: GRR | Longitu
     said = acceptance_in_words(guarantee)
     assert is_answered(guarantee) is answered
     assert said.startswith("Devices answer it: " if answered else "Devices refuse it unless")
-    assert ("any two histories" if guarantee.series else "any two records") in said
+    assert ("any two histories" if guarantee.rounds else "any two records") in said
 
 
 def test_what_is_not_private_is_never_said_to_be_answered() -> None:

@@ -111,7 +111,7 @@ def test_sets_and_joint_features_survive_a_round_trip_and_the_client_agrees(
     question = verify(made.to_json(), max_epsilon=1e4, now=datetime(1000, 1, 1, tzinfo=UTC))
     assert float(question.epsilon) == pytest.approx(made.guarantee.total_user_level, rel=1e-12, abs=1e-12)
     levels = question.asked.features.attribute_levels if question.asked.features else []
-    expected = made.guarantee.features.attribute_level if made.guarantee.features else ()
+    expected = made.guarantee.attribute_levels
     assert [float(level) for level in levels] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 

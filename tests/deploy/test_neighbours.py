@@ -176,8 +176,8 @@ def test_in_turns_everybody_answers_one_wave_and_spends_the_budget_of_one(tmp_pa
     perturbed = model.perturbed(PEOPLE)
     assert (np.sum([wave.has_answer for wave in perturbed.neighbour_waves], axis=0) == 1).all()
     assert sum(model.facts["neighbour_answers"]) == SIZE
-    spent = perturbed.guarantee.neighbours, model.campaign.guarantee.neighbours
-    assert [each and each.total.any_lists for each in spent] == [CLASS.list_loss.any_lists] * 2
+    spent = perturbed.guarantee.lists, model.campaign.guarantee.lists
+    assert [each and each.any_lists for each in spent] == [CLASS.list_loss.any_lists] * 2
     found = predict_nodes(model, PEOPLE)
     right = [
         series.classes[code] == series.truth[name]

@@ -56,8 +56,8 @@ def test_the_graph_has_the_pairs_who_name_each_other_and_reports_come_back_as_th
     np.testing.assert_array_equal(again.graph.edges, perturbed.graph.edges)
     np.testing.assert_array_equal(again.neighbour_waves[0].answers, perturbed.neighbour_waves[0].answers)
     assert again.graph.names == perturbed.graph.names == NAMES
-    assert perturbed.guarantee.neighbours is not None
-    assert perturbed.guarantee.neighbours.total.one_entry == LIST.list_loss.one_entry
+    assert perturbed.guarantee.lists is not None
+    assert perturbed.guarantee.lists.one_entry == LIST.list_loss.one_entry
 
 
 def test_nothing_is_believed_and_no_table_is_published_for_lists(series: Series) -> None:

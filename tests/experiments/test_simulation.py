@@ -15,7 +15,7 @@ from veilgraph.errors import BudgetError
 from veilgraph.experiments import simulate
 from veilgraph.experiments.simulation import randomize_coupled, simulate_waves
 from veilgraph.graph import Split
-from veilgraph.privacy.accounting import guarantee_of
+from veilgraph.privacy.accounting import Released, guarantee_of
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import (
     GRRFS,
@@ -83,7 +83,7 @@ def test_a_budget_for_the_label_alone_collects_the_same_labels_and_no_features()
     assert alone.feature_mechanism is None
     assert not alone.features.any()
     assert not alone.has_features.any()
-    assert alone.guarantee.features is None
+    assert not alone.guarantee.releases(Released.FEATURES)
 
 
 def test_a_graph_without_features_has_no_feature_budget_to_spend() -> None:
@@ -152,7 +152,7 @@ def test_waves_become_one_class_for_each_labelled_node_that_all_reports_name_bet
     for perturbed in found.values():
         assert (perturbed.has_label == SPLIT.labelled).all()
         assert (perturbed.labels[SPLIT.test] == NO_REPORT).all()
-        assert perturbed.guarantee.series is not None
+        assert perturbed.guarantee.rounds is not None
         right = float((perturbed.named_classes().argmax(axis=1) == PRIVATE.labels)[SPLIT.labelled].mean())
         keep, people = float(perturbed.label_mechanism.channel.keep), int(SPLIT.labelled.sum())
         assert abs(right - keep) < 5 * (keep * (1 - keep) / people) ** 0.5
@@ -173,4 +173,4 @@ def test_features_in_waves_become_one_code_of_each_sampled_feature() -> None:
         said, true = perturbed.features[asked[:, i], i], PRIVATE.features[asked[:, i], i]
         keep = float(perturbed.feature_mechanism.channel(i).keep)
         assert abs(float((said == true).mean()) - keep) < 5 * (keep * (1 - keep) / len(true)) ** 0.5
-    assert perturbed.guarantee.series == guarantee_of(features, series).series
+    assert perturbed.guarantee.terms == guarantee_of(features, series).terms

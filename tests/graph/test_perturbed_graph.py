@@ -10,7 +10,7 @@ import pytest
 
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.privacy.accounting import theorem_1_figure
+from veilgraph.privacy.accounting import Released, theorem_1_figure
 from veilgraph.privacy.mechanisms import GRR, GRRFS, MultiBit
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
 
@@ -51,8 +51,8 @@ def test_reports_that_do_not_fit_the_graph_or_the_schema_are_refused(change: dic
 def test_the_guarantee_is_that_of_both_mechanisms_together() -> None:
     guarantee = REPORTS.guarantee
     assert REPORTS.feature_mechanism is not None
-    assert guarantee.features == REPORTS.feature_mechanism.privacy_loss
-    assert guarantee.label == REPORTS.label_mechanism.privacy_loss
+    assert guarantee.attribute_levels == REPORTS.feature_mechanism.privacy_loss.attribute_level
+    assert guarantee.label_user_level == REPORTS.label_mechanism.privacy_loss.user_level
     assert guarantee.total_user_level == pytest.approx(2 * 0.5 + 1.0, abs=1e-6)
     assert guarantee.unsound_theorem_1 == theorem_1_figure(0.5, sampled=2, num_features=3)
 
@@ -63,7 +63,7 @@ def test_without_a_feature_mechanism_a_report_spends_the_label_alone(schema: Fea
     label_only = dataclasses.replace(
         REPORTS, schema=schema, features=features, has_features=np.zeros(4, dtype=bool), feature_mechanism=None
     )
-    assert label_only.guarantee.features is None
+    assert not label_only.guarantee.releases(Released.FEATURES)
     assert label_only.guarantee.total_user_level == REPORTS.label_mechanism.privacy_loss.user_level
     assert repr(label_only).endswith("0 feature reports, 2 label reports, GRR(domain_size=3, epsilon=1.0))")
 

@@ -32,6 +32,7 @@ from veilgraph.pages.campaign_summary import (
 )
 from veilgraph.privacy.audit import worst_case_epsilon
 from veilgraph.privacy.budget import WaveBudget
+from veilgraph.privacy.epsilon import HistoryRelation
 from veilgraph.privacy.mechanisms import GRR
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -59,8 +60,7 @@ def test_no_figure_is_below_what_the_mechanisms_reveal() -> None:
         assert 0 <= float(shown.guess) - 100 / (1 + math.exp(-epsilon)) < 1
         assert math.exp(epsilon) <= float(shown.odds) <= 1.01 * math.exp(epsilon)
     assert one.relation == "attribute level (two records that differ in one feature)"
-    assert guarantee.features is not None
-    assert float(one.epsilon) >= max(guarantee.features.attribute_level)
+    assert float(one.epsilon) >= max(guarantee.attribute_levels)
 
 
 def test_the_guess_is_reached_by_the_worst_report_of_the_worst_records() -> None:
@@ -88,10 +88,8 @@ SERIES = campaign(
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_series_of_features_says_what_all_its_rounds_reveal(template: Template) -> None:
-    terms = SERIES.guarantee.series
-    assert terms is not None
-    assert float(exposures_of(SERIES)[0].epsilon) >= terms.total.any_histories
-    assert float(exposures_of(SERIES)[-1].epsilon) >= terms.total.unchanged
+    assert float(exposures_of(SERIES)[0].epsilon) >= SERIES.guarantee.total_user_level
+    assert float(exposures_of(SERIES)[-1].epsilon) >= SERIES.guarantee.epsilon(HistoryRelation.UNCHANGED)
     assert [each.relation for each in exposures_of(SERIES)][-2:] == [
         "attribute level (two histories that differ in one feature)",
         "two records that never change",
@@ -120,18 +118,18 @@ def test_a_series_about_neighbours_states_every_wave_every_relation_and_the_sum(
 ) -> None:
     """No figure is below what the integers give, and a whole list that is not protected is never passed over."""
     said, asked = words_of(render_summary(wave, template=template)), series_of(wave.asked)
-    terms = wave.guarantee.neighbours
+    terms = wave.guarantee.lists
     assert terms is not None
     everything, label, *lists, with_label = exposures_of(wave)
     assert [each.relation for each in lists] == list(RELATIONS.values())
-    sums = [terms.total.any_lists, terms.total.one_entry, terms.total.one_relationship]
+    sums = [terms.any_lists, terms.one_entry, terms.one_relationship]
     stated = [wave.guarantee.total_user_level, wave.guarantee.label_user_level, *sums]
     for shown, epsilon in zip([everything, label, *lists], stated, strict=True):
         if math.isinf(epsilon):
             assert (shown.epsilon, shown.guess) == ("not private", "100")
         else:
             assert epsilon <= float(shown.epsilon) <= epsilon + 1.1e-4
-    assert float(with_label.epsilon) >= wave.guarantee.label_user_level + terms.total.one_entry - 1e-12
+    assert float(with_label.epsilon) >= wave.guarantee.label_user_level + terms.one_entry - 1e-12
     for each in exposures_of(wave):
         assert each.guess in said
         assert each.relation in said or (each == everything and template == "consent")
@@ -140,7 +138,7 @@ def test_a_series_about_neighbours_states_every_wave_every_relation_and_the_sum(
         for each, relation in zip(step.exposures, RELATIONS, strict=True):
             assert each.epsilon == Exposure.of("", answer.list_loss.under(relation), "").epsilon
             assert template == "consent" or each.epsilon in said
-    is_open = math.isinf(terms.total.any_lists)
+    is_open = math.isinf(terms.any_lists)
     assert is_open == ("not protected" in said and "whole list" in said.lower())
     assert "cannot be taken back" in said
     assert "6 people" in said

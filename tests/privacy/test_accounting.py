@@ -5,32 +5,69 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veilgraph.privacy.accounting import Guarantee, guarantee_of, theorem_1_figure
-from veilgraph.privacy.epsilon import PrivacyLoss, show_epsilon, state_epsilon
+from veilgraph.errors import BudgetError
+from veilgraph.privacy.accounting import Guarantee, Released, guarantee_of, theorem_1_figure
+from veilgraph.privacy.epsilon import (
+    HistoryRelation,
+    ListRelation,
+    NeighbourRelation,
+    PrivacyLoss,
+    show_epsilon,
+    state_epsilon,
+)
 from veilgraph.privacy.mechanisms import GRR, GRRFS, NeighbourhoodClass, NeighbourhoodHistogram
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.strict_json import number_text
 
 FEATURES = PrivacyLoss(user_level=10.0, attribute_level=(0.25, 0.5))
 LABEL = PrivacyLoss(user_level=3.0, attribute_level=(3.0,))
-WHOLE = Guarantee(features=FEATURES, label=LABEL, unsound_theorem_1=8.33)
-OPEN = Guarantee(
-    features=PrivacyLoss(user_level=math.inf, attribute_level=(math.inf,)), label=LABEL, unsound_theorem_1=math.inf
-)
+
+
+@dataclass(frozen=True)
+class Costing:
+    """Stands for a mechanism of a known privacy loss."""
+
+    privacy_loss: PrivacyLoss
+
+
+def costing(features: PrivacyLoss | None, label: PrivacyLoss | None, theorem_1: float | None = None) -> Guarantee:
+    parts: list[Any] = [None if loss is None else Costing(loss) for loss in (features, label)]
+    return replace(guarantee_of(*parts), unsound_theorem_1=theorem_1)
+
+
+WHOLE = costing(FEATURES, LABEL, 8.33)
+OPEN = costing(PrivacyLoss(user_level=math.inf, attribute_level=(math.inf,)), LABEL, math.inf)
 
 
 def test_features_and_label_compose_by_addition() -> None:
     assert WHOLE.total_user_level == 13.0
-    assert Guarantee(features=FEATURES, label=None).total_user_level == 10.0
-    assert Guarantee(features=None, label=LABEL).total_user_level == 3.0
-    assert Guarantee(features=None, label=None).total_user_level == 0.0
+    assert costing(FEATURES, None).total_user_level == 10.0
+    assert costing(None, LABEL).total_user_level == 3.0
+    assert costing(None, None).total_user_level == 0.0
+
+
+def test_a_relation_that_a_released_thing_has_no_epsilon_for_is_refused() -> None:
+    with pytest.raises(BudgetError, match="no epsilon is known for label at one entry"):
+        guarantee_of(None, GRR(4, 1.0), [NeighbourhoodClass(4, 0.5)]).epsilon(ListRelation.ONE_ENTRY)
+    with pytest.raises(BudgetError, match="no epsilon is known for features"):
+        WHOLE.epsilon(HistoryRelation.UNCHANGED)
+    with pytest.raises(BudgetError, match="no epsilon is known for label"):
+        WHOLE.epsilon(NeighbourRelation.ATTRIBUTE_LEVEL)
+    assert WHOLE.epsilon(NeighbourRelation.ATTRIBUTE_LEVEL, Released.FEATURES) == 0.5
+
+
+def test_a_part_of_a_guarantee_says_nothing_about_the_rest() -> None:
+    assert WHOLE.about(Released.LABEL) == costing(None, LABEL)
+    assert WHOLE.about(Released.FEATURES).total_user_level == 10.0
 
 
 def test_every_figure_of_the_dictionary_stands_under_its_relation() -> None:
@@ -46,9 +83,7 @@ def test_every_figure_of_the_dictionary_stands_under_its_relation() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "guarantee", [WHOLE, OPEN, Guarantee(features=None, label=LABEL), Guarantee(features=FEATURES, label=None)]
-)
+@pytest.mark.parametrize("guarantee", [WHOLE, OPEN, costing(None, LABEL), costing(FEATURES, None)])
 def test_the_dictionary_is_json_even_where_nothing_is_private(guarantee: Guarantee) -> None:
     assert json.loads(json.dumps(guarantee.as_dict(), allow_nan=False)) == guarantee.as_dict()
 
@@ -75,8 +110,8 @@ def test_the_sentences_leave_theorem_1_out_on_request() -> None:
 
 
 def test_the_sentences_leave_out_what_is_not_collected() -> None:
-    assert len(Guarantee(features=None, label=LABEL).in_words()) == 2
-    same = Guarantee(features=PrivacyLoss(user_level=1.0, attribute_level=(0.5, 0.5)), label=None)
+    assert len(costing(None, LABEL).in_words()) == 2
+    same = costing(PrivacyLoss(user_level=1.0, attribute_level=(0.5, 0.5)), None)
     assert same.in_words()[-1] == "Attribute level, two records that differ in one feature: epsilon = 0.5000."
 
 
@@ -129,9 +164,7 @@ def test_no_stated_epsilon_is_below_what_the_integers_give(epsilon_x: float) -> 
             assert_not_below(guarantee.features_user_level, features)
             assert_not_below(guarantee.label_user_level, label)
             assert_not_below(guarantee.total_user_level, features + label)
-            for size, level in zip(
-                sizes, guarantee.features.attribute_level if guarantee.features else (), strict=True
-            ):
+            for size, level in zip(sizes, guarantee.attribute_levels, strict=True):
                 assert_not_below(level, levels[size])
 
 
@@ -145,7 +178,7 @@ def test_a_total_is_not_below_what_the_integers_give(epsilon_x: float, epsilon_y
 
 @given(epsilon=st.floats(1e-3, 600))
 def test_the_odds_in_words_are_rounded_up(epsilon: float) -> None:
-    sentence = Guarantee(features=None, label=PrivacyLoss(user_level=epsilon, attribute_level=(epsilon,))).in_words()[1]
+    sentence = costing(None, PrivacyLoss(user_level=epsilon, attribute_level=(epsilon,))).in_words()[1]
     odds = float(sentence.split("no report is more than ")[1].split(" times")[0].replace(",", ""))
     # Three digits: at most one part in a hundred above, and never below (beyond the rounding of exp itself).
     assert math.exp(epsilon) * (1 - 1e-12) <= odds <= math.exp(epsilon) * 1.01
@@ -171,8 +204,8 @@ def test_waves_about_neighbours_add_up_with_features_and_label() -> None:
     guarantee = guarantee_of(None, GRR(4, 1.0), waves)
     assert guarantee.total_user_level == pytest.approx(3, abs=1e-9)
     assert guarantee.total_user_level >= sum(each.list_loss.any_lists for each in waves) + guarantee.label_user_level
-    assert guarantee.neighbours is not None
-    assert guarantee.neighbours.total.one_relationship == pytest.approx(4, abs=1e-9)
+    assert guarantee.lists is not None
+    assert guarantee.lists.one_relationship == pytest.approx(4, abs=1e-9)
 
 
 def test_whole_lists_without_a_cap_are_not_private_and_every_relation_is_said() -> None:

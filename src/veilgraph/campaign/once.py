@@ -15,7 +15,7 @@ from veilgraph.campaign.asked_words import Words
 from veilgraph.campaign.exposure import Exposure
 from veilgraph.campaign.stated_guarantee import StatedGuarantee
 from veilgraph.errors import CampaignError, ReportError
-from veilgraph.privacy.accounting import Guarantee, guarantee_of
+from veilgraph.privacy.accounting import Guarantee, Released, guarantee_of
 from veilgraph.privacy.epsilon import NeighbourRelation
 from veilgraph.privacy.mechanisms.registry import FEATURE_FORMS, LABEL_FORMS
 from veilgraph.privacy.mechanisms.wire import chance_text, find_form
@@ -216,15 +216,15 @@ class OnceWords(Words):
         guarantee = self.whole
         user = f"{NeighbourRelation.USER_LEVEL.title} ({guarantee.user_level_pairs})"
         found = [Exposure.of(self.all_reports, guarantee.total_user_level, user)]
-        if guarantee.label is not None and guarantee.features is not None:
+        if guarantee.releases(Released.LABEL) and guarantee.attribute_levels:
             found.append(Exposure.of(f"The answer to “{label}” alone", guarantee.label_user_level, user))
             found.append(Exposure.of("All other answers together", guarantee.features_user_level, user))
-        if guarantee.features is not None:
+        if guarantee.attribute_levels:
             part = "One of the other answers, for someone who knows all the rest"
-            if guarantee.label is None:
+            if not guarantee.releases(Released.LABEL):
                 part = "One answer, for someone who knows all the rest"
             level = f"{NeighbourRelation.ATTRIBUTE_LEVEL.title} ({guarantee.attribute_level_pairs})"
-            found.append(Exposure.of(part, max(guarantee.features.attribute_level), level))
+            found.append(Exposure.of(part, max(guarantee.attribute_levels), level))
         return found
 
 

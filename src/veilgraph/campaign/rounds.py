@@ -10,7 +10,6 @@ from veilgraph.campaign.exposure import Exposure
 from veilgraph.campaign.once import Once, OnceWords
 from veilgraph.campaign.stated_guarantee import epsilon_text
 from veilgraph.errors import CampaignError, ReportError
-from veilgraph.privacy.accounting import SeriesTerms
 from veilgraph.privacy.epsilon import HistoryRelation
 from veilgraph.privacy.mechanisms import LongitudinalFeatures, WaveEvidence
 from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
@@ -41,11 +40,9 @@ class Rounds(Once):
         super()._check_mechanisms()
 
     @property
-    def terms(self) -> SeriesTerms:
-        """The rounds and what all of them together reveal at most."""
-        if (series := self.guarantee.series) is None:
-            raise CampaignError("a campaign in rounds is answered by L-GRR: give it such mechanisms")
-        return series
+    def number(self) -> int:
+        """Number of rounds."""
+        return next(part.waves for part in (self.feature_mechanism, self.label_mechanism) if part is not None)
 
     @classmethod
     def _mechanisms(cls, bound: Mapping[str, Any], schema: FeatureSchema) -> dict[str, Any]:
@@ -73,13 +70,13 @@ class Rounds(Once):
     @property
     def bound(self) -> dict[str, Any]:
         """Part of the document that reports are bound to, as JSON values."""
-        terms, features, label = self.terms, self.feature_mechanism, self.label_mechanism
+        guarantee, features, label = self.guarantee, self.feature_mechanism, self.label_mechanism
         waves = {
-            "count": terms.waves,
-            "values": terms.values,
+            "count": self.number,
+            "values": guarantee.values,
             "epsilon": None,
             "table": None,
-            "guarantee": {relation.key: epsilon_text(terms.total.under(relation)) for relation in HistoryRelation},
+            "guarantee": {relation.key: epsilon_text(guarantee.epsilon(relation)) for relation in HistoryRelation},
             **({} if label is None else label.wave_document),
             **({} if features is None else {"features": features.wave_document}),
         }
@@ -93,18 +90,18 @@ class Rounds(Once):
     @property
     def report_parts(self) -> dict[str, dict[str, Any]]:
         """JSON schema of each part of a report, besides campaign and node; a part that is not collected is null."""
-        return super().report_parts | {"wave": {"type": "integer", "minimum": 1, "maximum": self.terms.waves}}
+        return super().report_parts | {"wave": {"type": "integer", "minimum": 1, "maximum": self.number}}
 
     @property
     def longest_report(self) -> dict[str, Any]:
         """Parts of a report that no other one is longer than, as JSON values."""
-        return super().longest_report | {"wave": self.terms.waves}
+        return super().longest_report | {"wave": self.number}
 
     def read_report(self, document: Mapping[str, Any], node: str) -> dict[str, Any]:
         """Return the parts of a report about a node, checked, under the names that `Report` has for them."""
         read, number = super().read_report(document, node), document["wave"]
-        if type(number) is not int or not 1 <= number <= self.terms.waves:
-            raise ReportError(f"wave: it must be a whole number from 1 to {self.terms.waves}")
+        if type(number) is not int or not 1 <= number <= self.number:
+            raise ReportError(f"wave: it must be a whole number from 1 to {self.number}")
         return read | {"wave": number}
 
     @property
@@ -119,7 +116,7 @@ class Rounds(Once):
     def check_round(self, open_round: int | None) -> None:
         """Refuse the number of an open round that this campaign does not have."""
         if open_round is not None:
-            expect_whole(open_round, "wave", 1, self.terms.waves)
+            expect_whole(open_round, "wave", 1, self.number)
 
     def is_round_open(self, number: int | None, open_round: int | None) -> bool:
         """Return whether reports of a round are accepted, if the last one that was opened is `open_round`."""
@@ -143,7 +140,7 @@ class RoundsWords(OnceWords):
     @property
     def all_reports(self) -> str:
         """What the guarantee is about."""
-        return f"All {self.asked.terms.waves} reports together"
+        return f"All {self.asked.number} reports together"
 
     @property
     def guarantee_in_brief(self) -> list[str]:
@@ -157,11 +154,12 @@ class RoundsWords(OnceWords):
 
     def open_round(self, number: int | None) -> list[str]:
         """Say which round is open; nothing between two rounds."""
-        return [] if number is None else [f"Wave {number} of {self.asked.terms.waves} is open."]
+        return [] if number is None else [f"Wave {number} of {self.asked.number} is open."]
 
     def exposures(self, label: str) -> list[Exposure]:
         """Return what all reports of a person, their parts and one answer reveal at most; all reports come first."""
-        part, never = f"The answers to “{label}”, if they never change", HistoryRelation.UNCHANGED.value
+        part = f"The answers to “{label}”, if they never change"
         if self.asked.feature_mechanism is not None:
-            part, never = "All answers of all rounds, if none of them ever changes", never.replace("values", "records")
-        return [*super().exposures(label), Exposure.of(part, self.asked.terms.total.unchanged, never)]
+            part = "All answers of all rounds, if none of them ever changes"
+        unchanged = self.whole.epsilon(HistoryRelation.UNCHANGED)
+        return [*super().exposures(label), Exposure.of(part, unchanged, self.whole.unchanged_pairs)]

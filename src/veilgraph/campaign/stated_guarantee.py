@@ -33,12 +33,11 @@ class StatedGuarantee:
     @classmethod
     def of(cls, guarantee: Guarantee) -> StatedGuarantee:
         """Write the epsilons of a guarantee; no text is below its epsilon."""
-        levels = guarantee.features.attribute_level if guarantee.features else ()
         return cls(
             features=epsilon_text(guarantee.features_user_level),
             label=epsilon_text(guarantee.label_user_level),
             total=epsilon_text(guarantee.total_user_level),
-            attribute_level=tuple(map(epsilon_text, levels)),
+            attribute_level=tuple(map(epsilon_text, guarantee.attribute_levels)),
         )
 
     @classmethod

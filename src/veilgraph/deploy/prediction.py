@@ -175,7 +175,7 @@ def predict_nodes(
     rows = all_rows[numbers]
     if not np.isfinite(rows).all():
         raise FitError("predictions are not finite numbers: the model is damaged; train it again")
-    lists, reported = model.campaign.guarantee.neighbours, perturbed.has_report[numbers]
+    lists, reported = model.campaign.guarantee.lists, perturbed.has_report[numbers]
     answers = Predictions(
         nodes=chosen,
         classes=model.campaign.schema.classes,
@@ -184,7 +184,7 @@ def predict_nodes(
         sets=None if sets is None else sets_of_classes(sets, all_rows, perturbed, coverage or COVERAGE)[numbers],
         certain_from=certain,
         epsilon_user_level=model.campaign.guarantee.total_user_level,
-        epsilon_one_entry=None if lists is None else lists.total.one_entry,
+        epsilon_one_entry=None if lists is None else lists.one_entry,
         campaign=model.campaign.id,
     )
     return answers.select(np.flatnonzero(reported)) if "silent" in without else answers

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,7 +35,7 @@ from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.plugins import import_files, imported_files
 from veilgraph.models.registry import find_method
-from veilgraph.privacy.accounting import Guarantee, guarantee_of
+from veilgraph.privacy.accounting import Guarantee, Released, guarantee_of
 from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.privacy.mechanisms import RandomizedNeighbourList
 from veilgraph.privacy.mechanisms.randomized_neighbour_list import MOST_PEOPLE
@@ -276,7 +276,7 @@ def _summary(fit: Fit, device: str) -> dict[str, Any]:
     """Return what every store keeps of a fit."""
     guarantee, epsilon_y = _guarantee_of(fit), fit.cell.epsilon_y
     if not find_method(fit.cell.method).uses_features:  # a collection for this method asks for no features
-        guarantee = replace(guarantee, features=None, unsound_theorem_1=None)
+        guarantee = guarantee.about(Released.LABEL, Released.LISTS)
     return {
         "cell": asdict(fit.cell) | {"epsilon_y": None if epsilon_y is None else json_epsilon(epsilon_y)},
         "accuracy": fit.accuracy,

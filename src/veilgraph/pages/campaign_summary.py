@@ -153,7 +153,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         "questions": asked,
         "shown": shown,
         "hidden": len(asked) - len(shown),
-        "waves": None if campaign.guarantee.series is None else campaign.guarantee.series.waves,
+        "waves": campaign.guarantee.rounds,
         "series": series_of(campaign.asked) if campaign.asked.answers else None,
         "steps": campaign.asked.words.steps(label),
         "published": campaign.asked.words.published,

@@ -1,11 +1,12 @@
-"""The guarantee of a whole report: features by one mechanism, the label by another."""
+"""The guarantee of a whole report: a list of terms, one for each released thing and relation."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, ROUND_CEILING, Context, Decimal
+from enum import Enum
 from functools import lru_cache
 
 from veilgraph.errors import BudgetError
@@ -15,7 +16,7 @@ from veilgraph.privacy.epsilon import (
     ListRelation,
     NeighbourRelation,
     PrivacyLoss,
-    SeriesLoss,
+    Relation,
     add_epsilons,
     describe_epsilon,
     json_epsilon,
@@ -27,160 +28,142 @@ from veilgraph.privacy.notebook_table import html_table
 from veilgraph.privacy.plain_text import counted
 
 
-@dataclass(frozen=True, kw_only=True)
-class SeriesTerms:
-    """Waves of a series and what all of them together reveal at most.
+class Released(Enum):
+    """What a report releases a part of."""
 
-    Attributes:
-        waves: number of waves.
-        values: number of different values of each question that are answered.
-        features: privacy loss of the features under each relation between histories; None if none are collected.
-        label: privacy loss of the label under each relation between histories; None if none is collected.
-    """
-
-    waves: int
-    values: int
-    features: SeriesLoss | None = None
-    label: SeriesLoss | None = None
-
-    @property
-    def total(self) -> SeriesLoss:
-        """Privacy loss of the whole record: features and label compose by addition under each relation."""
-        parts = [part for part in (self.features, self.label) if part is not None]
-        sums = {each.key: add_epsilons(*(part.under(each) for part in parts)) for each in HistoryRelation}
-        return SeriesLoss(**sums)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return a dictionary for JSON, with every epsilon under the key of its relation."""
-        losses = {"features": self.features, "label": self.label, "total": self.total}
-        epsilons = {
-            part: {each.key: json_epsilon(state_epsilon(loss.under(each))) for each in HistoryRelation}
-            for part, loss in losses.items()
-            if loss is not None
-        }
-        relations = {each.key: each.value for each in HistoryRelation}
-        return {"waves": self.waves, "values": self.values, **epsilons, "relations": relations}
-
-    def in_words(self) -> list[str]:
-        """Return a sentence for each relation but the last, which the guarantee itself states."""
-        loss = self.total
-        unchanged, same = (show_epsilon(state_epsilon(e)) for e in (loss.unchanged, loss.same_pattern))
-        value = "value" if self.features is None else "value of each question"
-        never = "two values" if self.features is None else "two records"
-        told = f"{never.capitalize()} that never change: epsilon = {unchanged} for all {self.waves} waves together."
-        if self.values == 1:
-            return [told, f"A device answers for the {value} of its first wave in every wave."]
-        repeats = HistoryRelation.SAME_PATTERN.value.capitalize()
-        of_each = "" if self.features is None else " of each question"
-        return [
-            told,
-            f"{repeats}, {self.values} different values{of_each} at most: "
-            f"epsilon = {same}. Whether and when a value changed is protected by the first figure alone.",
-            f"After {self.values} different values{of_each} a device answers as if the value did not change any more.",
-        ]
+    FEATURES = "features"
+    LABEL = "label"
+    LISTS = "lists"
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeighbourTerms:
-    """Waves of answers about a neighbour list, and what all of them together reveal about the list at most.
+class Term:
+    """What one released thing reveals at most under one relation.
 
     Attributes:
-        waves: privacy loss of each wave's answer.
+        released: the thing.
+        relation: pairs that the epsilon protects from each other.
+        epsilons: the epsilon; at attribute level that of each feature.
     """
 
-    waves: tuple[ListLoss, ...]
+    released: Released
+    relation: Relation
+    epsilons: tuple[float, ...]
 
     @property
-    def total(self) -> ListLoss:
-        """Privacy loss of all waves together: they compose by addition, rounded up."""
-        return ListLoss.sum_of(self.waves)
-
-    def as_dict(self, rest: float) -> dict[str, object]:
-        """Return a dictionary for JSON; every relation has the list alone, and with any two values of the `rest`."""
-        return {
-            "waves": len(self.waves),
-            "lists": {each.key: json_epsilon(state_epsilon(self.total.under(each))) for each in ListRelation},
-            "lists_and_record": {
-                each.key: json_epsilon(state_epsilon(add_epsilons(rest, self.total.under(each))))
-                for each in (ListRelation.ANY_LISTS, ListRelation.ONE_ENTRY)
-            },
-            "relations": {each.key: each.value for each in ListRelation},
-        }
-
-    def in_words(self, rest: float) -> list[str]:
-        """Return a sentence for each relation; `rest` is the user-level epsilon of features and label."""
-        waves = counted(len(self.waves), "wave") + (" together" if len(self.waves) > 1 else "")
-        sentences = []
-        for relation in (ListRelation.ANY_LISTS, ListRelation.ONE_ENTRY):
-            alone = self.total.under(relation)
-            if math.isinf(alone):
-                sentences.append(f"{relation.value.capitalize()}: not private. Whole lists are not protected.")
-                continue
-            both = show_epsilon(state_epsilon(add_epsilons(rest, alone)))
-            also = f"; {both} if the rest of the record differs as well" if rest else ""
-            sentences.append(f"{describe_epsilon(relation, state_epsilon(alone))} for {waves}{also}.")
-        relationship = state_epsilon(self.total.one_relationship)
-        sentences.append(f"{describe_epsilon(ListRelation.ONE_RELATIONSHIP, relationship)}, twice that of one entry.")
-        sentences.append("That others list a person is protected by their answers, not by this person's.")
-        return sentences
+    def epsilon(self) -> float:
+        """The largest epsilon."""
+        return max(self.epsilons)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """Upper bound on what a whole report reveals, features and label together.
+    """Upper bound on what all reports of a person reveal: a list of terms, from which totals, words and JSON follow.
 
     Attributes:
-        features: privacy loss of the feature mechanism, or None where no features are collected.
-        label: privacy loss of the label mechanism, or None where no label is collected.
+        terms: what each released thing reveals at most under each of its relations.
         unsound_theorem_1: the figure that the paper's Theorem 1 states for the features. It is *not* a
             guarantee: enumeration refutes it (see docs/explanation/privacy.md). It labels reproduced tables.
-        series: waves of a series, or None for a single report. The record is then a history, and the user level is
-            that of any two histories.
-        neighbours: answers about the person's neighbour list, or None if the graph is public. The record then holds the
-            list as well, and the user level is that of any two records with any two lists.
+        rounds: number of rounds that everything is asked in; None if it is asked once. In rounds a record is a history.
+        values: number of different values of each question that are answered in all rounds.
+        list_waves: number of waves of answers about the neighbour list that one person gives.
+
+    >>> from veilgraph.privacy.mechanisms import GRR
+    >>> label = guarantee_of(None, GRR(6, 3.0))
+    >>> [(term.released.value, str(term.relation), round(term.epsilon, 9)) for term in label.terms]
+    [('label', 'user level (any two records)', 3.0)]
     """
 
-    features: PrivacyLoss | None
-    label: PrivacyLoss | None
+    terms: tuple[Term, ...]
     unsound_theorem_1: float | None = None
-    series: SeriesTerms | None = None
-    neighbours: NeighbourTerms | None = None
+    rounds: int | None = None
+    values: int = 1
+    list_waves: int = 0
+
+    def releases(self, thing: Released) -> bool:
+        """Return whether reports release a thing."""
+        return any(term.released is thing for term in self.terms)
+
+    def epsilon(self, relation: Relation, *things: Released) -> float:
+        """Return what several things, or all, reveal together under a relation: their epsilons add up, rounded up.
+
+        A thing that is not released adds nothing. One that has no term under the relation is refused.
+        """
+        asked = [thing for thing in things or tuple(Released) if self.releases(thing)]
+        found = {term.released: term.epsilon for term in self.terms if term.relation is relation}
+        if unknown := [thing.value for thing in asked if thing not in found]:
+            raise BudgetError(f"no epsilon is known for {unknown[0]} at {relation}: ask under another relation")
+        return add_epsilons(*(found[thing] for thing in asked))
+
+    def about(self, *things: Released) -> Guarantee:
+        """Return the guarantee about some of the things."""
+        kept = tuple(term for term in self.terms if term.released in things)
+        return replace(
+            self, terms=kept, unsound_theorem_1=self.unsound_theorem_1 if Released.FEATURES in things else None
+        )
+
+    def with_lists(self, loss: ListLoss, *, waves: int = 1) -> Guarantee:
+        """Return the guarantee together with answers about the neighbour list.
+
+        Args:
+            loss: privacy loss of all waves of one person.
+            waves: number of waves that one person answers.
+        """
+        losses: dict[Relation, float] = {NeighbourRelation.USER_LEVEL: loss.any_lists}
+        losses |= {each: loss.under(each) for each in ListRelation}
+        return replace(self, terms=(*self.terms, *_terms(Released.LISTS, losses)), list_waves=waves)
 
     @property
     def features_user_level(self) -> float:
         """User-level epsilon of the features; 0 where none are collected."""
-        return self.features.user_level if self.features else 0.0
+        return self.epsilon(NeighbourRelation.USER_LEVEL, Released.FEATURES)
 
     @property
     def label_user_level(self) -> float:
         """User-level epsilon of the label; 0 where none is collected."""
-        return self.label.user_level if self.label else 0.0
+        return self.epsilon(NeighbourRelation.USER_LEVEL, Released.LABEL)
 
     @property
     def total_user_level(self) -> float:
         """User-level epsilon of the whole report: features, label and lists compose by addition, rounded up."""
-        return add_epsilons(self.features_user_level, self.label_user_level, self.lists_user_level)
+        return self.epsilon(NeighbourRelation.USER_LEVEL)
+
+    @property
+    def lists(self) -> ListLoss | None:
+        """Privacy loss of all answers about the neighbour list together; None where none is asked."""
+        if not self.releases(Released.LISTS):
+            return None
+        return ListLoss(**{each.key: self.epsilon(each, Released.LISTS) for each in WITH_RECORD})
+
+    @property
+    def attribute_levels(self) -> tuple[float, ...]:
+        """Epsilon of each feature, for two records that differ in this feature only; empty without features."""
+        levels = (term for term in self.terms if term.relation is NeighbourRelation.ATTRIBUTE_LEVEL)
+        return next((term.epsilons for term in levels), ())
 
     @property
     def user_level_pairs(self) -> str:
         """Pairs that the user level protects from each other, in words."""
-        pairs = NeighbourRelation.USER_LEVEL if self.series is None else HistoryRelation.ANY_HISTORIES
-        return pairs.value if self.neighbours is None else f"{pairs.value} with any two lists"
+        pairs = NeighbourRelation.USER_LEVEL if self.rounds is None else HistoryRelation.ANY_HISTORIES
+        return f"{pairs.value} with any two lists" if self.releases(Released.LISTS) else pairs.value
 
     @property
     def attribute_level_pairs(self) -> str:
         """Pairs that the attribute level protects from each other, in words."""
-        pairs = NeighbourRelation.ATTRIBUTE_LEVEL.value
-        return pairs if self.series is None else pairs.replace("records", "histories")
+        return (
+            NeighbourRelation.ATTRIBUTE_LEVEL.value
+            if self.rounds is None
+            else "two histories that differ in one feature"
+        )
 
     @property
-    def lists_user_level(self) -> float:
-        """Epsilon of the neighbour list for any two lists; 0 where none is asked about."""
-        return self.neighbours.total.any_lists if self.neighbours else 0.0
+    def unchanged_pairs(self) -> str:
+        """Histories that never change, in words."""
+        return "two records that never change" if self.releases(Released.FEATURES) else HistoryRelation.UNCHANGED.value
 
     @property
     def _record_without_list(self) -> float:
-        return add_epsilons(self.features_user_level, self.label_user_level)
+        return self.epsilon(NeighbourRelation.USER_LEVEL, *_RECORD)
 
     def _repr_html_(self) -> str:
         levels = {
@@ -195,21 +178,36 @@ class Guarantee:
         """Return a dictionary for JSON, with every epsilon under the key of its relation."""
         return {
             NeighbourRelation.USER_LEVEL.key: {
-                "features": json_epsilon(state_epsilon(self.features_user_level)),
-                "label": json_epsilon(state_epsilon(self.label_user_level)),
-                "total": json_epsilon(state_epsilon(self.total_user_level)),
+                "features": _json(self.features_user_level),
+                "label": _json(self.label_user_level),
+                "total": _json(self.total_user_level),
             },
             NeighbourRelation.ATTRIBUTE_LEVEL.key: {
-                "features": [json_epsilon(state_epsilon(e)) for e in self.features.attribute_level]
-                if self.features
-                else [],
-                "label": json_epsilon(state_epsilon(self.label_user_level)),
+                "features": [_json(epsilon) for epsilon in self.attribute_levels],
+                "label": _json(self.label_user_level),
             },
             "theorem_1": None if self.unsound_theorem_1 is None else json_epsilon(self.unsound_theorem_1),
             "theorem_1_is_a_guarantee": False,
-            "relations": {relation.key: relation.value for relation in NeighbourRelation},
-            **({} if self.series is None else {"series": self.series.as_dict()}),
-            **({} if self.neighbours is None else {"neighbours": self.neighbours.as_dict(self._record_without_list)}),
+            "relations": _relations(NeighbourRelation),
+            **({} if self.rounds is None else {"series": self._rounds_as_dict(self.rounds)}),
+            **({"neighbours": self._lists_as_dict()} if self.releases(Released.LISTS) else {}),
+        }
+
+    def _rounds_as_dict(self, rounds: int) -> dict[str, object]:
+        things = {thing.value: (thing,) for thing in _RECORD if self.releases(thing)} | {"total": _RECORD}
+        epsilons = {
+            part: {each.key: _json(self.epsilon(each, *released)) for each in HistoryRelation}
+            for part, released in things.items()
+        }
+        return {"waves": rounds, "values": self.values, **epsilons, "relations": _relations(HistoryRelation)}
+
+    def _lists_as_dict(self) -> dict[str, object]:
+        rest, lists = self._record_without_list, {each: self.epsilon(each, Released.LISTS) for each in ListRelation}
+        return {
+            "waves": self.list_waves,
+            "lists": {each.key: _json(epsilon) for each, epsilon in lists.items()},
+            "lists_and_record": {each.key: _json(add_epsilons(rest, lists[each])) for each in WITH_RECORD},
+            "relations": _relations(ListRelation),
         }
 
     def in_words(self, *, theorem_1: bool = True) -> list[str]:
@@ -218,48 +216,99 @@ class Guarantee:
         Args:
             theorem_1: say what the paper's Theorem 1 states, and that it is not used.
 
-        >>> label_only = Guarantee(features=None, label=PrivacyLoss(user_level=1.0, attribute_level=(1.0,)))
-        >>> print(label_only.in_words()[0])
+        >>> from veilgraph.privacy.mechanisms import GRR
+        >>> print(guarantee_of(None, GRR(2, 1.0)).in_words()[0])
         User level, any two records: epsilon = 1.0000 in total (the label alone).
         """
-        if self.features is None and self.label is None and self.neighbours is not None:
-            return self.neighbours.in_words(0.0)
-        features, label = map(state_epsilon, (self.features_user_level, self.label_user_level))
-        parts = f"features {show_epsilon(features)}, label {show_epsilon(label)}"
-        if self.features is None or self.label is None:
-            parts = "the label alone" if self.features is None else "the features alone"
-        without_list = self._record_without_list
-        total = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(without_list))
-        record, reports, would, other = "record", "no report is", "it would be", ""
-        if self.neighbours is not None:
-            total = total.replace(NeighbourRelation.USER_LEVEL.value, "any two records with the same neighbour list")
-            other = " and the same neighbour list"
-        if self.series is not None:
-            total = total.replace(NeighbourRelation.USER_LEVEL.value, HistoryRelation.ANY_HISTORIES.value)
-            record, reports, would = "history", f"no reports of {self.series.waves} waves are", "they would be"
-        sentences = [f"{total} in total ({parts})."]
-        if math.isinf(without_list):
-            sentences.append("This is not private: a report can give its record away completely.")
-        else:
-            sentences.append(
-                f"Whatever a person's {record} is, {reports} more than {show_odds(without_list)} times as "
-                f"likely as {would} with any other {record}{other}."
-            )
-        if self.series is not None:
-            sentences.extend(self.series.in_words())
-        if self.neighbours is not None:
-            sentences.extend(self.neighbours.in_words(without_list))
-        if self.features:
-            level = describe_epsilon(
-                NeighbourRelation.ATTRIBUTE_LEVEL, *map(state_epsilon, self.features.attribute_level)
-            )
-            sentences.append(f"{level if self.series is None else level.replace('records', 'histories')}.")
+        sentences = self._record_in_words() if any(map(self.releases, _RECORD)) else []
+        if self.rounds is not None:
+            sentences.extend(self._rounds_in_words(self.rounds))
+        if self.releases(Released.LISTS):
+            sentences.extend(self._lists_in_words())
+        if levels := self.attribute_levels:
+            stated, pairs = map(state_epsilon, levels), self.attribute_level_pairs
+            sentences.append(f"{describe_epsilon(NeighbourRelation.ATTRIBUTE_LEVEL, *stated, pairs=pairs)}.")
         if theorem_1 and self.unsound_theorem_1 is not None:
             sentences.append(
                 f"The paper's Theorem 1 would say {show_epsilon(self.unsound_theorem_1)} for the features. "
                 "That figure is not a guarantee and is not used."
             )
         return sentences
+
+    def _record_in_words(self) -> list[str]:
+        """Say what features and label reveal together."""
+        shown = {
+            thing: show_epsilon(state_epsilon(self.epsilon(_USER, thing))) for thing in _RECORD if self.releases(thing)
+        }
+        parts = ", ".join(f"{thing.value} {epsilon}" for thing, epsilon in shown.items())
+        if len(shown) == 1:
+            parts = f"the {next(iter(shown)).value} alone"
+        epsilon = self._record_without_list
+        record, reports, would = "record", "no report is", "it would be"
+        pairs, other = self.about(*_RECORD).user_level_pairs, ""
+        if self.rounds is not None:
+            record, reports, would = "history", f"no reports of {self.rounds} waves are", "they would be"
+        if self.releases(Released.LISTS):
+            pairs, other = f"{pairs} with the same neighbour list", " and the same neighbour list"
+        total = f"{describe_epsilon(_USER, state_epsilon(epsilon), pairs=pairs)} in total ({parts})."
+        if math.isinf(epsilon):
+            return [total, "This is not private: a report can give its record away completely."]
+        return [
+            total,
+            f"Whatever a person's {record} is, {reports} more than {show_odds(epsilon)} times as likely as {would} "
+            f"with any other {record}{other}.",
+        ]
+
+    def _rounds_in_words(self, rounds: int) -> list[str]:
+        """Say what reports of all rounds reveal under the relations that a total does not state."""
+        unchanged, same = (
+            show_epsilon(state_epsilon(self.epsilon(relation, *_RECORD)))
+            for relation in (HistoryRelation.UNCHANGED, HistoryRelation.SAME_PATTERN)
+        )
+        of_each = " of each question" if self.releases(Released.FEATURES) else ""
+        told = f"{self.unchanged_pairs.capitalize()}: epsilon = {unchanged} for all {rounds} waves together."
+        if self.values == 1:
+            return [told, f"A device answers for the value{of_each} of its first wave in every wave."]
+        return [
+            told,
+            f"{HistoryRelation.SAME_PATTERN.value.capitalize()}, {self.values} different values{of_each} at most: "
+            f"epsilon = {same}. Whether and when a value changed is protected by the first figure alone.",
+            f"After {self.values} different values{of_each} a device answers as if the value did not change any more.",
+        ]
+
+    def _lists_in_words(self) -> list[str]:
+        """Say what answers about the neighbour list reveal under each relation."""
+        rest, sentences = self._record_without_list, []
+        waves = counted(self.list_waves, "wave") + (" together" if self.list_waves > 1 else "")
+        for relation in WITH_RECORD:
+            alone = self.epsilon(relation, Released.LISTS)
+            if math.isinf(alone):
+                sentences.append(f"{relation.value.capitalize()}: not private. Whole lists are not protected.")
+                continue
+            both = show_epsilon(state_epsilon(add_epsilons(rest, alone)))
+            also = f"; {both} if the rest of the record differs as well" if rest else ""
+            sentences.append(f"{describe_epsilon(relation, state_epsilon(alone))} for {waves}{also}.")
+        both_ends = state_epsilon(self.epsilon(ListRelation.ONE_RELATIONSHIP, Released.LISTS))
+        sentences.append(f"{describe_epsilon(ListRelation.ONE_RELATIONSHIP, both_ends)}, twice that of one entry.")
+        return [*sentences, "That others list a person is protected by their answers, not by this person's."]
+
+
+_USER = NeighbourRelation.USER_LEVEL
+_RECORD = (Released.FEATURES, Released.LABEL)
+WITH_RECORD = (ListRelation.ANY_LISTS, ListRelation.ONE_ENTRY)
+"""Relations between lists that have a meaning for the whole record, too."""
+
+
+def _json(epsilon: float) -> float | str:
+    return json_epsilon(state_epsilon(epsilon))
+
+
+def _relations(kind: type[Relation]) -> dict[str, str]:
+    return {relation.key: relation.value for relation in kind}
+
+
+def _terms(released: Released, losses: Mapping[Relation, float]) -> tuple[Term, ...]:
+    return tuple(Term(released=released, relation=each, epsilons=(loss,)) for each, loss in losses.items())
 
 
 def guarantee_of(
@@ -279,35 +328,37 @@ def guarantee_of(
     >>> round(guarantee_of(features, GRR(6, 3.0)).total_user_level, 9)
     13.0
     """
-    theorem_1 = (
-        theorem_1_figure(features.epsilon, features.sampled, features.num_features)
-        if isinstance(features, GRRFS)
-        else None
-    )
-    return Guarantee(
-        features=_privacy_loss_of(features) if features else None,
-        label=_privacy_loss_of(label) if label else None,
-        unsound_theorem_1=theorem_1,
-        series=_series_terms(features, label),
-        neighbours=NeighbourTerms(waves=tuple(each.list_loss for each in neighbours)) if neighbours else None,
-    )
-
-
-def _series_terms(features: Mechanism | None, label: Mechanism | None) -> SeriesTerms | None:
-    asked = features if isinstance(features, LongitudinalFeatures) else None
-    answered = label if isinstance(label, LongitudinalGRR) else None
-    series = asked or answered
-    if series is None:
-        return None
-    parts = [part for part in (features, label) if part is not None]
-    if any(getattr(part, "waves", None) != series.waves for part in parts):
+    terms: list[Term] = []
+    parts = {Released.FEATURES: features, Released.LABEL: label}
+    given = {thing: mechanism for thing, mechanism in parts.items() if mechanism is not None}
+    for thing, mechanism in given.items():
+        loss = _privacy_loss_of(mechanism)
+        terms.extend(_terms(thing, {_USER: loss.user_level}))
+        if thing is Released.FEATURES:
+            attribute = NeighbourRelation.ATTRIBUTE_LEVEL
+            terms.append(Term(released=thing, relation=attribute, epsilons=loss.attribute_level))
+    series = {
+        thing: mechanism
+        for thing, mechanism in given.items()
+        if isinstance(mechanism, LongitudinalFeatures | LongitudinalGRR)
+    }
+    rounds = {mechanism.waves for mechanism in series.values()}
+    if series and (len(rounds) > 1 or len(series) < len(given)):
         raise BudgetError("a series asks for features and label in the same waves: give both, or neither, as waves")
-    return SeriesTerms(
-        waves=series.waves,
-        values=max(each.values for each in (asked, answered) if each is not None),
-        features=None if asked is None else asked.series_loss,
-        label=None if answered is None else answered.series_loss,
+    for thing, repeated in series.items():
+        terms.extend(_terms(thing, {each: repeated.series_loss.under(each) for each in HistoryRelation}))
+    figure = None
+    if isinstance(features, GRRFS):
+        figure = theorem_1_figure(features.epsilon, features.sampled, features.num_features)
+    made = Guarantee(
+        terms=tuple(terms),
+        unsound_theorem_1=figure,
+        rounds=next(iter(rounds), None),
+        values=max((mechanism.values for mechanism in series.values()), default=1),
     )
+    if not neighbours:
+        return made
+    return made.with_lists(ListLoss.sum_of(each.list_loss for each in neighbours), waves=len(neighbours))
 
 
 @lru_cache(maxsize=256)  # exact arithmetic takes milliseconds, and simulations use the same mechanism many times

@@ -226,14 +226,19 @@ def state_epsilon(epsilon: float) -> float:
     return stated
 
 
-def describe_epsilon(relation: Relation, *epsilons: float) -> str:
+def describe_epsilon(relation: Relation, *epsilons: float, pairs: str | None = None) -> str:
     """Write an epsilon, or the range of several, with its neighbour relation.
+
+    Args:
+        relation: the relation.
+        epsilons: one epsilon or several.
+        pairs: the pairs in words, where a record is more than one answer; default: those of the relation.
 
     >>> describe_epsilon(NeighbourRelation.ATTRIBUTE_LEVEL, 0.28, 0.25)
     'Attribute level, two records that differ in one feature: epsilon = 0.2500 to 0.2800'
     """
     ends = dict.fromkeys(show_epsilon(end) for end in (min(epsilons), max(epsilons)))
-    return f"{relation.title.capitalize()}, {relation.value}: epsilon = {' to '.join(ends)}"
+    return f"{relation.title.capitalize()}, {pairs or relation.value}: epsilon = {' to '.join(ends)}"
 
 
 def show_epsilon(epsilon: float) -> str:

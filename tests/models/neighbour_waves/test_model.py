@@ -14,6 +14,7 @@ from veilgraph.errors import FitError, GraphError
 from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import NeighbourWaves
+from veilgraph.privacy.accounting import Released
 from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.mechanisms import GRR, JointGRR, NeighbourhoodClass, NeighbourhoodHistogram
 
@@ -46,8 +47,8 @@ def test_the_server_holds_no_edge_and_its_guarantee_has_every_wave(
 ) -> None:
     perturbed, method = collected
     assert perturbed.graph.num_edges == 0
-    assert perturbed.guarantee.neighbours is not None
-    assert perturbed.guarantee.neighbours.total.one_entry == pytest.approx(4, abs=1e-9)
+    assert perturbed.guarantee.lists is not None
+    assert perturbed.guarantee.lists.one_entry == pytest.approx(4, abs=1e-9)
     assert method.epsilon_spent(perturbed.guarantee) == np.inf  # whole lists are not protected by histograms
     assert method.private_neighbours
 
@@ -164,13 +165,13 @@ def test_the_guarantee_adds_features_label_and_waves(told: tuple[PerturbedGraph,
     perturbed, method = told
     guarantee = perturbed.guarantee
     assert guarantee.features_user_level == pytest.approx(6, abs=1e-9)
-    assert guarantee.neighbours is not None
+    assert guarantee.lists is not None
     stated: dict[str, Any] = guarantee.as_dict()
     both = stated["neighbours"]["lists_and_record"]
     assert both["one_entry"] == pytest.approx(12, abs=1e-3)
     assert any("12.0000 if the rest of the record differs as well" in each for each in guarantee.in_words())
     assert method.epsilon_spent(guarantee) == np.inf
-    classes = replace(guarantee, neighbours=None)
+    classes = guarantee.about(Released.FEATURES, Released.LABEL)
     assert method.epsilon_spent(classes) == pytest.approx(8, abs=1e-9)
 
 

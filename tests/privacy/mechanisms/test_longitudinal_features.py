@@ -15,6 +15,7 @@ from scipy.stats import chisquare
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.audit import statistical_audit
+from veilgraph.privacy.epsilon import HistoryRelation
 from veilgraph.privacy.mechanisms import GRRFS, NOT_ASKED, LongitudinalFeatures, LongitudinalGRR, WaveEvidence
 from veilgraph.privacy.mechanisms.integer_table import log_ratio
 
@@ -180,11 +181,10 @@ def test_a_guarantee_of_features_and_label_in_waves_adds_up_under_every_relation
     features = LongitudinalFeatures((2, 3, 2), 2, 1.0, 0.5, waves=12, values=2)
     label = LongitudinalGRR(7, 2.0, 1.0, waves=12, values=2)
     guarantee = guarantee_of(features, label)
-    assert guarantee.series is not None
-    for relation in ("unchanged", "same_pattern", "any_histories"):
-        both = getattr(features.series_loss, relation) + getattr(label.series_loss, relation)
-        assert getattr(guarantee.series.total, relation) == pytest.approx(both, abs=1e-12)
-    assert guarantee.total_user_level == guarantee.series.total.any_histories
+    for relation in HistoryRelation:
+        both = features.series_loss.under(relation) + label.series_loss.under(relation)
+        assert guarantee.epsilon(relation) == pytest.approx(both, abs=1e-12)
+    assert guarantee.total_user_level == guarantee.epsilon(HistoryRelation.ANY_HISTORIES)
     words = " ".join(guarantee.in_words())
     assert "Two records that never change" in words
     assert "two histories that differ in one feature" in words

@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from veilgraph.campaign.stated_guarantee import epsilon_text
 from veilgraph.errors import BudgetError, CampaignError
-from veilgraph.privacy.accounting import Guarantee, NeighbourTerms, guarantee_of
+from veilgraph.privacy.accounting import WITH_RECORD, Guarantee, guarantee_of
 from veilgraph.privacy.belief_table import BeliefTable
 from veilgraph.privacy.epsilon import ListLoss, ListRelation, add_epsilons
 from veilgraph.privacy.mechanisms import NeighbourMechanism
@@ -137,7 +137,7 @@ class NeighbourSeries:
         """Upper bound of what the label and all waves so far reveal together."""
         if self.turns is None:
             return guarantee_of(None, self.label, self.answers)
-        return replace(guarantee_of(None, self.label), neighbours=NeighbourTerms(waves=(self.total_loss,)))
+        return guarantee_of(None, self.label).with_lists(self.total_loss)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -155,14 +155,13 @@ class NeighbourSeries:
         """Every epsilon, of this wave and of the series so far, under each relation; no text is below its epsilon."""
         total = self.total_loss
         label = self.guarantee.label_user_level
-        with_record = (ListRelation.ANY_LISTS, ListRelation.ONE_ENTRY)
         return {
             "wave": _texts(self.answer.list_loss),
             "series": {
                 "label": epsilon_text(label),
                 "lists": _texts(total),
                 "lists_and_record": {
-                    each.key: epsilon_text(add_epsilons(label, total.under(each))) for each in with_record
+                    each.key: epsilon_text(add_epsilons(label, total.under(each))) for each in WITH_RECORD
                 },
             },
         }
