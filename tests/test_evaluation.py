@@ -23,7 +23,7 @@ from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import FeatureRandomizer, grr_fs, joint_grr_best
 from veilgraph.privacy.schema import NO_LABEL
 
-PRIVATE = csbm(400, num_features=20, domain_size=3, seed=0)
+PRIVATE = csbm(400, num_features=(3,) * 20, seed=0)
 SPLIT = Split.random(400, seed=0)
 
 

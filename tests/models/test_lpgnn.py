@@ -126,7 +126,7 @@ def test_every_replica_uses_its_own_number_of_hops() -> None:
 
 @pytest.mark.parametrize("hops", [0, 1, 3])
 def test_inputs_are_unbiased_values_aggregated_over_hops(hops: int) -> None:
-    private = csbm(40, num_features=5, domain_size=3, mean_degree=4, seed=1)
+    private = csbm(40, num_features=(3,) * 5, mean_degree=4, seed=1)
     split = Split.random(40, seed=1)
     perturbed = simulate(private, PrivacyBudget(1.5, 1.0, 2), split, rng=np.random.default_rng(1), features=multi_bit)
     # d/m (upper - lower) / (2 (2p - 1)) x' + (lower + upper) / 2, with codes 0..2 and 2p - 1 = tanh(epsilon / 2).

@@ -17,6 +17,9 @@ from veilgraph.progress import tracked
 
 _MAX_DOMAIN_SIZE = 2**16
 _MAX_NODES = 40_000_000  # up to here 1 + 8 t < 2^53 for every pair number t, so its square root in floats is exact
+_CHUNK_EDGES = 2**20
+"""Number of edges that are computed at once; it limits memory and does not change the result."""
+
 _NUMBER = (int, float, np.integer, np.floating)
 
 
@@ -26,21 +29,19 @@ def csbm(
     num_classes: int = 4,
     mean_degree: float = 10.0,
     homophily: float = 0.8,
-    num_features: int = 32,
+    num_features: int | Sequence[int] = 32,
     feature_signal: float = 0.5,
     class_shares: Sequence[float] | None = None,
-    domain_size: int = 2,
     seed: int = 0,
-    chunk_size: int = 2**20,
 ) -> PrivateGraph:
     """Draw a private graph from a contextual stochastic block model.
 
-    With n nodes, mean degree D, homophily h, feature signal s and domain size gamma:
+    With n nodes, mean degree D, homophily h, feature signal s and gamma_i values of feature i:
 
         label         y_v ~ class_shares, and every class has at least one node
         edges         E = round(n D / 2), of which K ~ Binomial(E, h) are within a class; each kind is a uniform
                       choice, without repetition, among all pairs of that kind
-        features      P(x_vi = j | y_v = c) = s [j = preferred_ic] + (1 - s) / gamma,   preferred_ic ~ uniform
+        features      P(x_vi = j | y_v = c) = s [j = preferred_ic] + (1 - s) / gamma_i,   preferred_ic ~ uniform
 
     The measured homophily K / E has mean h and standard error sqrt(h (1 - h) / E). A binary feature is 1 with
     probability 1/2 + s/2 or 1/2 - s/2. At s = 0 features are independent of the class; at s = 1 the class
@@ -57,12 +58,10 @@ def csbm(
         num_classes: number of classes, 2 or more.
         mean_degree: D, above 0.
         homophily: h, the probability that an edge is within a class.
-        num_features: d; 0 for a graph with labels alone.
+        num_features: number of binary features, 0 for a graph with labels alone; or gamma_i, 2 or more, for each.
         feature_signal: s, 0..1.
         class_shares: probability of each class, all above 0, with sum 1. Default: equal.
-        domain_size: gamma of every feature, 2 or more.
         seed: seed of all random draws.
-        chunk_size: number of edges that are computed at once; it limits memory and does not change the result.
 
     With E = 5000 the standard error of the homophily is sqrt(0.8 · 0.2 / 5000) = 0.006:
 
@@ -77,10 +76,8 @@ def csbm(
     """
     check_count("num_classes", num_classes, least=2, most=_MAX_NODES)
     check_count("num_nodes", num_nodes, least=num_classes, most=_MAX_NODES)
-    check_count("num_features", num_features, least=0)
-    check_count("domain_size", domain_size, least=2, most=_MAX_DOMAIN_SIZE)
+    domain_sizes = _checked_sizes(num_features)
     check_count("seed", seed, least=0)
-    check_count("chunk_size", chunk_size, least=1)
     check_share("homophily", homophily)
     check_share("feature_signal", feature_signal)
     num_edges = checked_num_edges(num_nodes, mean_degree)
@@ -88,11 +85,11 @@ def csbm(
 
     label_stream, edge_stream, feature_stream = np.random.default_rng(seed).spawn(3)
     labels = _draw_labels(num_nodes, shares, label_stream)
-    edges = _draw_edges(Blocks.of(labels, num_classes), num_edges, homophily, edge_stream, chunk_size)
+    edges = _draw_edges(Blocks.of(labels, num_classes), num_edges, homophily, edge_stream)
     return PrivateGraph(
         name="csbm",
         graph=Graph.from_edges(edges, num_nodes),
-        schema=(schema := csbm_schema(num_features, domain_size, num_classes)),
+        schema=(schema := csbm_schema(domain_sizes, num_classes)),
         features=draw_features(labels, schema, feature_signal, feature_stream),
         labels=labels,
     )
@@ -186,9 +183,7 @@ def _draw_labels(num_nodes: int, shares: NDArray[np.float64], rng: np.random.Gen
     return labels
 
 
-def _draw_edges(
-    blocks: Blocks, num_edges: int, homophily: float, rng: np.random.Generator, chunk_size: int
-) -> NDArray[np.int64]:
+def _draw_edges(blocks: Blocks, num_edges: int, homophily: float, rng: np.random.Generator) -> NDArray[np.int64]:
     within = int(rng.binomial(num_edges, homophily))
     between = num_edges - within
     for kind, drawn, possible in (("within", within, blocks.num_within), ("between", between, blocks.num_between)):
@@ -203,7 +198,7 @@ def _draw_edges(
         ("within", edges[:, :within], blocks.pairs_within, blocks.num_within),
         ("between", edges[:, within:], blocks.pairs_between, blocks.num_between),
     ):
-        _fill(part, pairs, _draw_distinct(part.shape[1], possible, rng), f"edges {kind} classes", chunk_size)
+        _fill(part, pairs, _draw_distinct(part.shape[1], possible, rng), f"edges {kind} classes")
     return edges
 
 
@@ -212,11 +207,10 @@ def _fill(
     pairs: Callable[[NDArray[np.int64]], NDArray[np.int64]],
     numbers: NDArray[np.int64],
     what: str,
-    chunk_size: int,
 ) -> None:
     """Convert the numbers of pairs to edges in chunks, because the conversion needs several arrays of that size."""
-    for start in tracked(range(0, len(numbers), chunk_size), what):
-        chunk = slice(start, start + chunk_size)
+    for start in tracked(range(0, len(numbers), _CHUNK_EDGES), what):
+        chunk = slice(start, start + _CHUNK_EDGES)
         edges[:, chunk] = pairs(numbers[chunk])
 
 
@@ -247,11 +241,11 @@ def draw_features(
     return codes
 
 
-def csbm_schema(num_features: int, domain_size: int, num_classes: int) -> FeatureSchema:
+def csbm_schema(domain_sizes: Sequence[int], num_classes: int) -> FeatureSchema:
     """Return the schema of a contextual stochastic block model."""
-    values = tuple(str(code) for code in range(domain_size))
+    values = {size: tuple(map(str, range(size))) for size in set(domain_sizes)}
     return FeatureSchema(
-        columns=tuple(Column(name=f"x{i}", values=values) for i in range(num_features)),
+        columns=tuple(Column(name=f"x{i}", values=values[size]) for i, size in enumerate(domain_sizes)),
         classes=tuple(f"class {c}" for c in range(num_classes)),
         note="Synthetic: a contextual stochastic block model.",
     )
@@ -279,6 +273,16 @@ def checked_num_edges(num_nodes: int, mean_degree: float) -> int:
     if (num_edges := round(num_nodes * mean_degree / 2)) < 1:
         raise GraphError(f"mean_degree is {mean_degree}: {num_nodes} nodes then have no edge; give at least 1 edge")
     return num_edges
+
+
+def _checked_sizes(num_features: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the number of values of each feature; refuse what is none."""
+    if not isinstance(num_features, Sequence):
+        check_count("num_features", num_features, least=0)
+        return (2,) * num_features
+    for size in num_features:
+        check_count("num_features", size, least=2, most=_MAX_DOMAIN_SIZE)
+    return tuple(num_features)
 
 
 def _checked_shares(class_shares: Sequence[float] | None, num_classes: int) -> NDArray[np.float64]:

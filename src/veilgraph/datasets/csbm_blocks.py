@@ -75,7 +75,7 @@ class CsbmBlocks:
     @cached_property
     def schema(self) -> FeatureSchema:
         """Features and classes."""
-        return csbm_schema(self.num_features, self.domain_size, self.num_classes)
+        return csbm_schema((self.domain_size,) * self.num_features, self.num_classes)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
