@@ -309,21 +309,6 @@ def test_a_change_of_any_ingredient_changes_the_key(change: str, cell: Cell) -> 
     assert fixed.key("data") == replace(changed, **{key: getattr(fixed, key) for key in CHANGES[change]}).key("data")
 
 
-def test_keys_of_grr_cells_are_those_of_the_first_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(veilgraph, "__version__", "0.2.0")
-    cell = Cell(
-        dataset="cora",
-        method="rgnn",
-        epsilon_x=0.1,
-        epsilon_y=1.0,
-        sampled=10,
-        seed=100,
-        parameters={"epochs": 100, "feature_hops": 16},
-    )
-    # Written by the version of which stored results exist, before a cell could name its label mechanism.
-    assert cell.key("data") == "6049d1a903560f5261e8f0c83c21ecba941686f5628efa4e82c6cb42bc84c93e"
-
-
 def test_a_method_without_privacy_has_no_label_mechanism_to_choose() -> None:
     def cell(method: str) -> Cell:
         return make_cell(
@@ -339,12 +324,6 @@ def test_a_method_without_privacy_has_no_label_mechanism_to_choose() -> None:
 
     assert cell("non_private").label_mechanism == "grr"
     assert cell("structure_only").label_mechanism == "best"
-
-
-def test_results_of_lists_keep_the_keys_from_before_lists_were_collected() -> None:
-    cell = Cell(dataset="cora", method="veil_labels", epsilon_x=None, epsilon_y=2.0, sampled=10, seed=100)
-    now, before = (replace(cell, neighbours=name, edge_epsilon=4.0).key("data") for name in ("list", "randomized"))
-    assert now == before
 
 
 def test_other_data_and_another_version_change_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,12 +94,6 @@ class Cell:
         """Return a hash of everything that decides the result: cell, data, version of the package, method revision."""
         cell = asdict(self)
         cell["dataset"] = short_name(self.dataset)  # the data are known by their content, wherever the file is
-        if self.label_mechanism == GRR_LABELS:  # results from before there was a choice keep their keys
-            del cell["label_mechanism"]
-        edges = self.edges
-        if self.neighbours == LIST:  # results from before lists were collected keep their keys
-            edges["neighbours"] = "randomized"
-        cell = {key: value for key, value in cell.items() if key not in _EDGES} | edges
         document: dict[str, Any] = {"cell": cell, "data": data_checksum, "version": veilgraph.__version__}
         entry = find_method(self.method)
         if entry.revision:

@@ -22,7 +22,6 @@ from veilgraph.experiments.grid import (
     make_cell,
 )
 from veilgraph.experiments.neighbour_design import ANSWERS, NeighbourDesign
-from veilgraph.experiments.randomized_lists import list_facts
 from veilgraph.experiments.results import summarize_seeds
 from veilgraph.experiments.run_folder import RunFolder, run_cells, run_identity
 from veilgraph.privacy.epsilon import check_epsilon, json_epsilon
@@ -198,11 +197,10 @@ def _protected_and_spent(private: PrivateGraph, design: NeighbourDesign) -> dict
         reason = f"Not collected: there are {people:,} people, and lists are reported among at most {MOST_PEOPLE:,}."
         return {"guarantee": None, "guarantee_in_words": [reason]}
     guarantee = design.guarantee(schema.num_classes, people, schema.domain_sizes)
-    answer, degree = design.waves(schema.num_classes, people)[0], 2 * private.graph.num_edges / people
-    costs = asdict(list_facts(answer, degree)) if isinstance(answer, RandomizedNeighbourList) else {}
+    costs = design.list_facts(people, mean_degree=2 * private.graph.num_edges / people)
     return {
         "epsilon_user_level": json_epsilon(guarantee.total_user_level),
         "guarantee": guarantee.as_dict(),
         "guarantee_in_words": guarantee.in_words(),
-        **costs,
+        **({} if costs is None else asdict(costs)),
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from veilgraph.errors import BudgetError
 from veilgraph.experiments.grid import CLASS, HISTOGRAM, LIST
+from veilgraph.experiments.randomized_lists import ListFacts, list_facts
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.budget import PrivacyBudget
@@ -137,6 +138,12 @@ class NeighbourDesign:
             return [NeighbourhoodClass(num_classes, epsilon) for epsilon in self.edge_epsilons]
         scale = finest_scale(num_classes)
         return [NeighbourhoodHistogram(num_classes, epsilon, scale) for epsilon in self.edge_epsilons]
+
+    def list_facts(self, people: int, mean_degree: float) -> ListFacts | None:
+        """Return what lists of a mean length cost; None for answers in waves."""
+        if self.answer != LIST:
+            return None
+        return list_facts(RandomizedNeighbourList(people, self.edge_epsilons[0]), mean_degree)
 
     def features(self, domain_sizes: Sequence[int]) -> FeatureMechanism | None:
         """Return the mechanism of the features, given their numbers of values; None if none are asked."""
