@@ -19,6 +19,7 @@ from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, predict_nodes, write_predictions
 from veilgraph.deploy.prediction import certain_answers, sets_of_classes
+from veilgraph.deploy.unknown_people import unknown_people
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.models.baselines import class_shares
 from veilgraph.models.conformal import ConformalSets, thresholds_of_grid
@@ -310,25 +311,26 @@ def test_an_answer_is_certain_only_if_its_set_has_one_class() -> None:
 
 
 def test_a_set_has_all_classes_where_nothing_is_known_however_likely_a_class_is_among_all() -> None:
-    """People without contacts and without a report had sets with the largest class alone."""
-    nobody = np.zeros(4, dtype=np.bool_)
+    """People whom no links join to a report had sets with the largest class alone; contacts are no knowledge."""
+    nobody = np.zeros(6, dtype=np.bool_)
     perturbed = PerturbedGraph(
-        graph=Graph.from_edges([[0], [1]], num_nodes=4),
+        graph=Graph.from_edges([[0, 4], [1, 5]], num_nodes=6),
         schema=FeatureSchema.binary(1, classes=["no", "yes"]),
-        features=np.zeros((4, 1), dtype=np.int8),
-        labels=np.zeros(4, dtype=np.int64),
+        features=np.zeros((6, 1), dtype=np.int8),
+        labels=np.zeros(6, dtype=np.int64),
         has_features=nobody,
-        has_label=np.array([True, False, True, False]),
+        has_label=np.array([True, False, True, False, False, False]),
         feature_mechanism=None,
         label_mechanism=GRR(2, 2.0),
     )
-    assert perturbed.is_unknown.tolist() == [False, False, False, True]
+    unknown = unknown_people(perturbed)
+    assert unknown.tolist() == [False, False, False, True, True, True]
     low_enough = (np.append(thresholds_of_grid(), 0.0) <= 0.6).astype(np.float64)
     calibrated = ConformalSets(coverage=np.stack([low_enough] * 2), reporting=perturbed.has_label, variance=0.0)
-    probabilities = np.tile(np.array([0.72, 0.28], dtype=np.float32), (4, 1))
-    sets = sets_of_classes(calibrated, probabilities, perturbed, 0.4)
-    assert sets.sum(axis=1).tolist() == [1, 1, 1, 2]
-    assert certain_answers(probabilities, sets, 0.7).tolist() == [True, True, True, False]
+    probabilities = np.tile(np.array([0.72, 0.28], dtype=np.float32), (6, 1))
+    sets = sets_of_classes(calibrated, probabilities, perturbed, unknown, 0.4)
+    assert sets.sum(axis=1).tolist() == [1, 1, 1, 2, 2, 2]
+    assert certain_answers(probabilities, sets, 0.7).tolist() == [True] * 3 + [False] * 3
 
 
 @pytest.mark.parametrize("certain", ["0", "1.5"])

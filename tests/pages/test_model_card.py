@@ -55,7 +55,7 @@ def test_the_page_claims_nothing_about_people_of_whom_nothing_is_known(content: 
     for given, said in ((content, False), (isolated, True)):
         text = Page(render_card_page(given)).text
         assert "of the people with contacts who reported have a set with one class" in text
-        assert ("Of 20 people nothing is known, neither a contact nor a report" in text) == said
+        assert ("Of 20 people nothing is known, as no path of links joins them to a report" in text) == said
 
 
 def test_texts_of_a_campaign_are_escaped(content: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ from veilgraph.deploy.prediction import (
     with_class_shares,
 )
 from veilgraph.deploy.stored_reports import withdrawn_people, withdrawn_since
+from veilgraph.deploy.unknown_people import unknown_people
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.io import frame_to_csv
@@ -303,19 +304,22 @@ class _Answers(NamedTuple):
         probabilities: class probabilities, [nodes, classes].
         sets: sets of classes, [nodes, classes]; None if the method gives none.
         certain: whether the answer is certain enough, [nodes].
+        unknown: about whom nothing is known, [nodes].
     """
 
     probabilities: NDArray[np.float32]
     sets: NDArray[np.bool_] | None
     certain: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
 
     @classmethod
     def of(cls, model: Model, perturbed: PerturbedGraph) -> _Answers:
         """Return the answers of a model on the reports of its training."""
-        rows = with_class_shares(model.method.predict_proba(), perturbed)
+        unknown = unknown_people(perturbed)
+        rows = with_class_shares(model.method.predict_proba(), perturbed, unknown)
         calibrated = calibrated_sets(model, None)
-        sets = None if calibrated is None else sets_of_classes(calibrated, rows, perturbed, COVERAGE)
-        return cls(rows, sets, certain_answers(rows, sets))
+        sets = None if calibrated is None else sets_of_classes(calibrated, rows, perturbed, unknown, COVERAGE)
+        return cls(rows, sets, certain_answers(rows, sets), unknown)
 
 
 def _sets(
@@ -347,7 +351,7 @@ def _sets(
             for name, chosen in groups.items()
             if chosen.any()
         },
-        "unknown": int(perturbed.is_unknown.sum()),
+        "unknown": int(answers.unknown.sum()),
     }
 
 

@@ -24,6 +24,7 @@ from veilgraph.deploy.prediction import (
 from veilgraph.deploy.shard_reports import check_campaign
 from veilgraph.deploy.shared_reports import SharedReports
 from veilgraph.deploy.training import check_shared_method
+from veilgraph.deploy.unknown_people import unknown_people
 from veilgraph.distributed.exchange import Exchange
 from veilgraph.distributed.process_group import ProcessGroup, join_process_group
 from veilgraph.errors import RunError
@@ -105,13 +106,16 @@ def _predict(
     if model.facts.get("shards") == folder.digest:  # the reports of the training, without those that were held out
         _, seen = split_reports(seen, model.method, seed=model.facts["seed"], hold_out=model.facts["hold_out"])
     rows = model.method.predict_proba(seen)
-    rows[seen.is_unknown] = _class_shares(seen, exchange)
+    unknown = unknown_people(seen)
+    rows[unknown] = _class_shares(seen, exchange)
     if not np.isfinite(rows).all():
         raise RunError("predictions are not finite numbers: the model is damaged; train it again")
     probabilities, reported = part.to_homes(rows), part.to_homes(seen.has_report)
     sets = None
     if calibrated is not None:
-        sets = part.to_homes(sets_of_classes(calibrated, rows, seen, COVERAGE if coverage is None else coverage))
+        sets = part.to_homes(
+            sets_of_classes(calibrated, rows, seen, unknown, COVERAGE if coverage is None else coverage)
+        )
     del rows
     described, sure, start = [], 0, 0
     for shard in part.homes.shards:

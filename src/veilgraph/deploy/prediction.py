@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from veilgraph.atomic_files import write_atomically
 from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.stored_reports import stored_reports, withdrawn_people
+from veilgraph.deploy.unknown_people import unknown_people
 from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.arrow import ArrowArray, arrow
@@ -168,10 +169,11 @@ def predict_nodes(
     numbers = pd.Index(public.names).get_indexer(pd.Index(chosen))
     is_of_training = store is None and public.names == model.nodes and public.fingerprint == model.campaign.graph_sha256
     found = model.method.predict_proba(None if is_of_training else perturbed)
-    unknown, trained = perturbed.is_unknown[numbers], set(model.nodes or ())
-    if strangers := [node for node, none in zip(chosen, unknown, strict=True) if none and node not in trained]:
+    alone, trained = ~(perturbed.has_report | perturbed.is_linked)[numbers], set(model.nodes or ())
+    if strangers := [node for node, none in zip(chosen, alone, strict=True) if none and node not in trained]:
         raise GraphError(f"node '{strangers[0]}' has neither an edge nor a report: nothing is known to predict it from")
-    all_rows = with_class_shares(found, perturbed)
+    unknown = unknown_people(perturbed)
+    all_rows = with_class_shares(found, perturbed, unknown)
     rows = all_rows[numbers]
     if not np.isfinite(rows).all():
         raise FitError("predictions are not finite numbers: the model is damaged; train it again")
@@ -181,7 +183,9 @@ def predict_nodes(
         classes=model.campaign.schema.classes,
         probabilities=rows,
         reported=reported,
-        sets=None if sets is None else sets_of_classes(sets, all_rows, perturbed, coverage or COVERAGE)[numbers],
+        sets=None
+        if sets is None
+        else sets_of_classes(sets, all_rows, perturbed, unknown, coverage or COVERAGE)[numbers],
         certain_from=certain,
         epsilon_user_level=model.campaign.guarantee.total_user_level,
         epsilon_one_entry=None if lists is None else lists.one_entry,
@@ -221,25 +225,30 @@ def certain_answers(
     return enough if sets is None else enough & (sets.sum(axis=1) == 1)
 
 
-def with_class_shares(probabilities: NDArray[np.float32], perturbed: PerturbedGraph) -> NDArray[np.float32]:
+def with_class_shares(
+    probabilities: NDArray[np.float32], perturbed: PerturbedGraph, unknown: NDArray[np.bool_]
+) -> NDArray[np.float32]:
     """Return probabilities [nodes, classes] with the class shares of all reports where nothing is known about a person.
 
-    Such a person has neither an edge nor a report. A method may read something into having no edge; a deployed model
-    does not.
+    No path of links joins such a person to a report. A method may read something into the number of their links; a
+    deployed model does not.
     """
-    unknown = perturbed.is_unknown
     return np.where(unknown[:, None], class_shares(perturbed), probabilities) if unknown.any() else probabilities
 
 
 def sets_of_classes(
-    calibrated: ConformalSets, probabilities: NDArray[np.float32], perturbed: PerturbedGraph, coverage: float
+    calibrated: ConformalSets,
+    probabilities: NDArray[np.float32],
+    perturbed: PerturbedGraph,
+    unknown: NDArray[np.bool_],
+    coverage: float,
 ) -> NDArray[np.bool_]:
     """Return the sets of classes of all people [nodes, classes], with all classes where nothing is known about one.
 
     Sets are calibrated on people who reported. The class shares are no knowledge about one person.
     """
     chosen = calibrated.sets(probabilities, perturbed.has_label, coverage)
-    return np.asarray(chosen | perturbed.is_unknown[:, None])
+    return np.asarray(chosen | unknown[:, None])
 
 
 def count_set_sizes(sets: NDArray[np.bool_] | None) -> list[int] | None:

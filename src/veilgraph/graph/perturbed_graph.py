@@ -147,11 +147,6 @@ class PerturbedGraph:
         return np.asarray(np.logical_or.reduce([self.graph.degrees > 0, *answered]))
 
     @property
-    def is_unknown(self) -> NDArray[np.bool_]:
-        """Of which people nothing is known, [nodes]: they have neither an edge nor a report."""
-        return ~(self.has_report | self.is_linked)
-
-    @property
     def guarantee(self) -> Guarantee:
         """Privacy guarantee of a whole report, features and label."""
         return guarantee_of(self.feature_mechanism, self.label_mechanism, most_answered(self.neighbour_waves))

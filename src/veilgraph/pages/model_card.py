@@ -240,8 +240,8 @@ def set_sentences(content: dict[str, Any]) -> list[str]:
         )
     if sets["unknown"]:
         sentences.append(
-            f"Of {counted(sets['unknown'], 'person', 'people')} nothing is known, neither a contact nor a report: "
-            "the set has all classes, and no figure here is about them."
+            f"Of {counted(sets['unknown'], 'person', 'people')} nothing is known, as no path of links joins them "
+            "to a report: the set has all classes, and no figure here is about them."
         )
     return sentences
 
