@@ -23,12 +23,12 @@ def perturbed() -> PerturbedGraph:
     """Return few reports on a graph with long paths, which cross the parts, and with many pieces."""
     rng = np.random.default_rng(0)
     return PerturbedGraph(
-        graph=csbm(NODES, mean_degree=1.6, num_features=0, seed=0).graph,
-        schema=FeatureSchema(classes=["no", "yes"]),
+        graph=csbm(NODES, mean_degree=2.0, num_features=0, seed=0).graph,
+        schema=FeatureSchema(classes=("no", "yes")),
         features=np.zeros((NODES, 0), dtype=np.int8),
         labels=np.zeros(NODES, dtype=np.int64),
         has_features=np.zeros(NODES, dtype=np.bool_),
-        has_label=rng.random(NODES) < 0.02,
+        has_label=rng.random(NODES) < 0.005,
         feature_mechanism=None,
         label_mechanism=GRR(2, 2.0),
     )
