@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
-import httpx
-import pytest
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
-
 from tests.support.collection import Collection
-from veilgraph.collector.middleware import DirectRoute, TokenBuckets, max_report_bytes, sender_of
+from veilgraph.collector.middleware import TokenBuckets, max_report_bytes, sender_of
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -81,35 +74,3 @@ def test_the_number_of_remembered_senders_is_bounded() -> None:
     for number in range(100):
         limit.allow(str(number))
     assert len(limit) == 10
-
-
-@pytest.mark.parametrize("root", ["", "/c/health"])
-def test_only_the_route_itself_is_called_past_the_router(root: str) -> None:
-    called: list[str] = []
-
-    async def endpoint(parameter: str, _: Request) -> Response:
-        called.append(parameter)
-        if parameter == "refused":
-            raise KeyError
-        return Response("direct")
-
-    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
-        await Response("router")(scope, receive, send)
-
-    app = DirectRoute(
-        inside,
-        method="PUT",
-        prefix="/v1/reports/",
-        endpoint=endpoint,
-        refuse=lambda *_: Response("refusal"),
-        refused=(KeyError,),
-    )
-
-    async def answers() -> dict[str, str]:
-        requests = ["PUT /v1/reports/a%2Fb/c", "PUT /v1/reports/refused", "DELETE /v1/reports/a", "PUT /v1/report"]
-        transport = httpx.ASGITransport(app, root_path=root)
-        async with httpx.AsyncClient(transport=transport, base_url=f"http://collector{root}") as client:
-            return {line: (await client.request(*line.split())).text for line in requests}
-
-    assert list(asyncio.run(answers()).values()) == ["direct", "refusal", "router", "router"]
-    assert called == ["a/b/c", "refused"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -24,7 +24,6 @@ from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
 from veilgraph.collector.health import add_health
 from veilgraph.collector.metrics import Metrics
 from veilgraph.collector.middleware import (
-    DirectRoute,
     ErrorBoundary,
     RateLimit,
     SecurityHeaders,
@@ -136,19 +135,11 @@ class CampaignApp:
     def _routes(self) -> FastAPI:
         served, shared, validator, metrics = self.served, self.shared, self._validator, self._metrics
         api = new_app(title="veilgraph collector", version=veilgraph.__version__)
-        refuse = answer_refusals(api, shared, metrics)
+        answer_refusals(api, shared, metrics)
+        sizes = ReportSizes(max_report_bytes(served.campaign, longest_name=max(map(len, served.names))))
+        add_submission(api, validator=validator, shared=shared, metrics=metrics, sizes=sizes)
         _add_campaign(api, validator, shared)
         add_health(api, shared)
-        sizes = ReportSizes(max_report_bytes(served.campaign, longest_name=max(map(len, served.names))))
-        submit_one = add_submission(api, validator=validator, shared=shared, metrics=metrics, sizes=sizes)
-        api.add_middleware(
-            DirectRoute,
-            method="PUT",
-            prefix="/v1/reports/",
-            endpoint=submit_one,
-            refuse=refuse,
-            refused=(Refusal, StoreError),
-        )
         add_boundaries(api, shared, metrics, files=participant_page())
         add_participant_rights(api, validator=validator, shared=shared)
         _add_administration(api, validator, shared, served.credentials, metrics)
@@ -173,8 +164,8 @@ def new_app(**options: Any) -> FastAPI:
     )
 
 
-def answer_refusals(app: FastAPI, shared: SharedParts, metrics: Metrics) -> Callable[[Request, Exception], Response]:
-    """Answer and count refusals and errors of the store, wherever a route raises them; return what answers."""
+def answer_refusals(app: FastAPI, shared: SharedParts, metrics: Metrics) -> None:
+    """Answer and count refusals and errors of the store, wherever a route raises them."""
 
     def refuse(_: Request, error: Exception) -> Response:
         refusal = _as_refusal(error)
@@ -185,7 +176,6 @@ def answer_refusals(app: FastAPI, shared: SharedParts, metrics: Metrics) -> Call
 
     for kind in (Refusal, StoreError, HTTPException):
         app.add_exception_handler(kind, refuse)
-    return refuse
 
 
 def add_boundaries(app: FastAPI, shared: SharedParts, metrics: Metrics, *, files: Mapping[str, PageFile]) -> None:

@@ -7,12 +7,10 @@ import logging
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from veilgraph.campaign import Campaign
@@ -223,45 +221,3 @@ class ErrorBoundary:
             logger.error("unexpected %s in %s, line %s", type(error).__name__, place.name, place.lineno)
             if not started:
                 await Refusal(RefusalReason.UNEXPECTED).response()(scope, receive, send)
-
-
-class DirectRoute:
-    """ASGI middleware that calls the function of one route at once, and leaves other requests to the application.
-
-    The application's router tries its routes one after the other, parses parameters, and wraps the call in layers
-    that this route does not use. That takes longer than everything that a report needs.
-
-    Args:
-        app: application inside.
-        method: HTTP method of the route.
-        prefix: path of the route, before its only parameter.
-        endpoint: function of the route, which takes the parameter.
-        refuse: function that answers the errors `refused`.
-        refused: errors of `endpoint` that are refusals.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        method: str,
-        prefix: str,
-        endpoint: Callable[[str, Request], Awaitable[Response]],
-        refuse: Callable[[Request, Exception], Response],
-        refused: tuple[type[Exception], ...],
-    ) -> None:
-        self._app, self._method, self._prefix = app, method, prefix
-        self._endpoint, self._refuse, self._refused = endpoint, refuse, refused
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        prefix = scope.get("root_path", "") + self._prefix
-        if scope["type"] != "http" or scope["method"] != self._method or not scope["path"].startswith(prefix):
-            await self._app(scope, receive, send)
-            return
-        request = Request(scope, receive)
-        try:
-            response = await self._endpoint(scope["path"][len(prefix) :], request)
-        except self._refused as error:
-            response = self._refuse(request, error)
-        await response(scope, receive, send)

@@ -11,9 +11,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
+from starlette.routing import request_response
 
 from veilgraph.campaign.report import Report
 from veilgraph.collector import openapi
@@ -66,6 +68,14 @@ class ReportSizes:
         return max(self.entry, min(MAX_BATCH_REPORTS * self.entry, _MOST_BATCH_BYTES))
 
 
+class _DirectRoute(APIRoute):
+    """Route that calls its function with the request alone: to find parameters takes FastAPI longer than a report."""
+
+    def __init__(self, path: str, endpoint: Callable[[Request], Awaitable[Response]], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        self.app = request_response(endpoint)
+
+
 def add_submission(
     app: FastAPI,
     *,
@@ -73,13 +83,12 @@ def add_submission(
     shared: SharedParts,
     metrics: Metrics,
     sizes: ReportSizes,
-) -> Callable[[str, Request], Awaitable[Response]]:
-    """Add the routes of single reports and of batches, and return the function of the first."""
+) -> None:
+    """Add the routes of single reports and of batches."""
     seconds = shared.limits.body_seconds
 
-    @app.put("/v1/reports/{node:path}", summary="Submit a node's report", **openapi.submit_one(validator.campaign))
-    async def submit_one(node: str, request: Request) -> Response:
-        started = time.perf_counter()
+    async def submit_one(request: Request) -> Response:
+        started, node = time.perf_counter(), request.path_params["node"]
         try:
             validator.check_open()
             validator.authenticate(node, bearer_token(request))
@@ -97,6 +106,14 @@ def add_submission(
         stored: openapi.StoredBody = {"node": node, "status": outcome.value, "receipt": openapi.receipt(receipt)}
         return AsciiJSON(stored, _STATUS[outcome])
 
+    app.router.add_api_route(
+        "/v1/reports/{node:path}",
+        submit_one,
+        methods=["PUT"],
+        summary="Submit a node's report",
+        route_class_override=_DirectRoute,
+        **openapi.submit_one(validator.campaign),
+    )
     described = openapi.submit_many(validator.campaign, most=MAX_BATCH_REPORTS)
 
     @app.post("/v1/reports", summary="Submit a batch of reports", **described)
@@ -123,8 +140,6 @@ def add_submission(
         metrics.observe_seconds(time.perf_counter() - started)
         batch: openapi.BatchBody = {"results": results}
         return AsciiJSON(batch)
-
-    return submit_one
 
 
 async def _in_turns(items: Iterable[T], work: Callable[[T], Made]) -> list[Made]:
