@@ -19,7 +19,6 @@ from typing import Any, Literal, get_args
 import veilgraph
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.exposure import Exposure
-from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.notice import shown_answers, time_in_words
 from veilgraph.errors import MissingExtraError
 from veilgraph.privacy.epsilon import short_epsilon, state_epsilon
@@ -154,7 +153,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         "shown": shown,
         "hidden": len(asked) - len(shown),
         "waves": campaign.guarantee.rounds,
-        "series": series_of(campaign.asked) if campaign.asked.answers else None,
+        "series": campaign.asked.documents if campaign.asked.documents.earlier else None,
         "steps": campaign.asked.words.steps(label),
         "published": campaign.asked.words.published,
         "not_covered": NOT_COVERED,

@@ -220,11 +220,11 @@ class Guarantee:
         >>> print(guarantee_of(None, GRR(2, 1.0)).in_words()[0])
         User level, any two records: epsilon = 1.0000 in total (the label alone).
         """
-        sentences = self._record_in_words() if any(map(self.releases, _RECORD)) else []
+        sentences = _record_in_words(self) if any(map(self.releases, _RECORD)) else []
         if self.rounds is not None:
-            sentences.extend(self._rounds_in_words(self.rounds))
+            sentences.extend(_rounds_in_words(self, self.rounds))
         if self.releases(Released.LISTS):
-            sentences.extend(self._lists_in_words())
+            sentences.extend(_lists_in_words(self))
         if levels := self.attribute_levels:
             stated, pairs = map(state_epsilon, levels), self.attribute_level_pairs
             sentences.append(f"{describe_epsilon(NeighbourRelation.ATTRIBUTE_LEVEL, *stated, pairs=pairs)}.")
@@ -235,68 +235,73 @@ class Guarantee:
             )
         return sentences
 
-    def _record_in_words(self) -> list[str]:
-        """Say what features and label reveal together."""
-        shown = {
-            thing: show_epsilon(state_epsilon(self.epsilon(_USER, thing))) for thing in _RECORD if self.releases(thing)
-        }
-        parts = ", ".join(f"{thing.value} {epsilon}" for thing, epsilon in shown.items())
-        if len(shown) == 1:
-            parts = f"the {next(iter(shown)).value} alone"
-        epsilon = self._record_without_list
-        record, reports, would = "record", "no report is", "it would be"
-        pairs, other = self.about(*_RECORD).user_level_pairs, ""
-        if self.rounds is not None:
-            record, reports, would = "history", f"no reports of {self.rounds} waves are", "they would be"
-        if self.releases(Released.LISTS):
-            pairs, other = f"{pairs} with the same neighbour list", " and the same neighbour list"
-        total = f"{describe_epsilon(_USER, state_epsilon(epsilon), pairs=pairs)} in total ({parts})."
-        if math.isinf(epsilon):
-            return [total, "This is not private: a report can give its record away completely."]
-        return [
-            total,
-            f"Whatever a person's {record} is, {reports} more than {show_odds(epsilon)} times as likely as {would} "
-            f"with any other {record}{other}.",
-        ]
-
-    def _rounds_in_words(self, rounds: int) -> list[str]:
-        """Say what reports of all rounds reveal under the relations that a total does not state."""
-        unchanged, same = (
-            show_epsilon(state_epsilon(self.epsilon(relation, *_RECORD)))
-            for relation in (HistoryRelation.UNCHANGED, HistoryRelation.SAME_PATTERN)
-        )
-        of_each = " of each question" if self.releases(Released.FEATURES) else ""
-        told = f"{self.unchanged_pairs.capitalize()}: epsilon = {unchanged} for all {rounds} waves together."
-        if self.values == 1:
-            return [told, f"A device answers for the value{of_each} of its first wave in every wave."]
-        return [
-            told,
-            f"{HistoryRelation.SAME_PATTERN.value.capitalize()}, {self.values} different values{of_each} at most: "
-            f"epsilon = {same}. Whether and when a value changed is protected by the first figure alone.",
-            f"After {self.values} different values{of_each} a device answers as if the value did not change any more.",
-        ]
-
-    def _lists_in_words(self) -> list[str]:
-        """Say what answers about the neighbour list reveal under each relation."""
-        rest, sentences = self._record_without_list, []
-        waves = counted(self.list_waves, "wave") + (" together" if self.list_waves > 1 else "")
-        for relation in WITH_RECORD:
-            alone = self.epsilon(relation, Released.LISTS)
-            if math.isinf(alone):
-                sentences.append(f"{relation.value.capitalize()}: not private. Whole lists are not protected.")
-                continue
-            both = show_epsilon(state_epsilon(add_epsilons(rest, alone)))
-            also = f"; {both} if the rest of the record differs as well" if rest else ""
-            sentences.append(f"{describe_epsilon(relation, state_epsilon(alone))} for {waves}{also}.")
-        both_ends = state_epsilon(self.epsilon(ListRelation.ONE_RELATIONSHIP, Released.LISTS))
-        sentences.append(f"{describe_epsilon(ListRelation.ONE_RELATIONSHIP, both_ends)}, twice that of one entry.")
-        return [*sentences, "That others list a person is protected by their answers, not by this person's."]
-
 
 _USER = NeighbourRelation.USER_LEVEL
 _RECORD = (Released.FEATURES, Released.LABEL)
 WITH_RECORD = (ListRelation.ANY_LISTS, ListRelation.ONE_ENTRY)
 """Relations between lists that have a meaning for the whole record, too."""
+
+
+def _record_in_words(guarantee: Guarantee) -> list[str]:
+    """Say what features and label reveal together."""
+    shown = {
+        thing: show_epsilon(state_epsilon(guarantee.epsilon(_USER, thing)))
+        for thing in _RECORD
+        if guarantee.releases(thing)
+    }
+    parts = ", ".join(f"{thing.value} {epsilon}" for thing, epsilon in shown.items())
+    if len(shown) == 1:
+        parts = f"the {next(iter(shown)).value} alone"
+    epsilon = guarantee.epsilon(_USER, *_RECORD)
+    record, reports, would = "record", "no report is", "it would be"
+    pairs, other = guarantee.about(*_RECORD).user_level_pairs, ""
+    if guarantee.rounds is not None:
+        record, reports, would = "history", f"no reports of {guarantee.rounds} waves are", "they would be"
+    if guarantee.releases(Released.LISTS):
+        pairs, other = f"{pairs} with the same neighbour list", " and the same neighbour list"
+    total = f"{describe_epsilon(_USER, state_epsilon(epsilon), pairs=pairs)} in total ({parts})."
+    if math.isinf(epsilon):
+        return [total, "This is not private: a report can give its record away completely."]
+    return [
+        total,
+        f"Whatever a person's {record} is, {reports} more than {show_odds(epsilon)} times as likely as {would} "
+        f"with any other {record}{other}.",
+    ]
+
+
+def _rounds_in_words(guarantee: Guarantee, rounds: int) -> list[str]:
+    """Say what reports of all rounds reveal under the relations that a total does not state."""
+    unchanged, same = (
+        show_epsilon(state_epsilon(guarantee.epsilon(relation, *_RECORD)))
+        for relation in (HistoryRelation.UNCHANGED, HistoryRelation.SAME_PATTERN)
+    )
+    of_each = " of each question" if guarantee.releases(Released.FEATURES) else ""
+    told = f"{guarantee.unchanged_pairs.capitalize()}: epsilon = {unchanged} for all {rounds} waves together."
+    if guarantee.values == 1:
+        return [told, f"A device answers for the value{of_each} of its first wave in every wave."]
+    return [
+        told,
+        f"{HistoryRelation.SAME_PATTERN.value.capitalize()}, {guarantee.values} different values{of_each} at most: "
+        f"epsilon = {same}. Whether and when a value changed is protected by the first figure alone.",
+        f"After {guarantee.values} different values{of_each} a device answers as if the value did not change any more.",
+    ]
+
+
+def _lists_in_words(guarantee: Guarantee) -> list[str]:
+    """Say what answers about the neighbour list reveal under each relation."""
+    rest, sentences = guarantee.epsilon(_USER, *_RECORD), []
+    waves = counted(guarantee.list_waves, "wave") + (" together" if guarantee.list_waves > 1 else "")
+    for relation in WITH_RECORD:
+        alone = guarantee.epsilon(relation, Released.LISTS)
+        if math.isinf(alone):
+            sentences.append(f"{relation.value.capitalize()}: not private. Whole lists are not protected.")
+            continue
+        both = show_epsilon(state_epsilon(add_epsilons(rest, alone)))
+        also = f"; {both} if the rest of the record differs as well" if rest else ""
+        sentences.append(f"{describe_epsilon(relation, state_epsilon(alone))} for {waves}{also}.")
+    both_ends = state_epsilon(guarantee.epsilon(ListRelation.ONE_RELATIONSHIP, Released.LISTS))
+    sentences.append(f"{describe_epsilon(ListRelation.ONE_RELATIONSHIP, both_ends)}, twice that of one entry.")
+    return [*sentences, "That others list a person is protected by their answers, not by this person's."]
 
 
 def _json(epsilon: float) -> float | str:

@@ -1,0 +1,59 @@
+"""Every kind of campaign answers the same questions, and the registry finds it by its document."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.campaigns import campaign, classes
+from tests.support.neighbour_series import CLASS, LIST, first_document, waves_of
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.asked import Asked
+from veilgraph.campaign.kinds import ASKED, find_asked
+from veilgraph.campaign.neighbours.wave import NeighbourWave
+from veilgraph.campaign.once import Once
+from veilgraph.campaign.rounds import Rounds
+
+KINDS: dict[str, tuple[Campaign, type[Asked]]] = {
+    "once": (campaign(classes(3), epsilon_y=1.0), Once),
+    "the first document of a series": (first_document(), Once),
+    "in rounds": (campaign(classes(3), epsilon_y=1.0, waves=4), Rounds),
+    "in a wave about neighbours": (waves_of(CLASS)[1], NeighbourWave),
+    "in a wave of lists": (waves_of(LIST)[1], NeighbourWave),
+}
+by_kind = pytest.mark.parametrize(("made", "kind"), KINDS.values(), ids=KINDS)
+
+
+@by_kind
+def test_a_document_is_read_as_the_kind_that_wrote_it(made: Campaign, kind: type[Asked]) -> None:
+    document = json.loads(made.to_json())
+    assert type(made.asked) is kind
+    assert find_asked(document["format"], document["bound"]) is kind
+    assert type(Campaign.from_json(made.to_json()).asked) is kind
+    assert set(document["bound"]) == kind.bound_keys
+
+
+@by_kind
+def test_a_report_has_the_parts_that_its_kind_describes(made: Campaign, kind: type[Asked]) -> None:
+    assert set(made.asked.report_parts) == set(made.asked.longest_report) == kind.report_keys
+
+
+@by_kind
+def test_a_campaign_says_its_largest_figure_first(made: Campaign, kind: type[Asked]) -> None:
+    """What stands beside known deployments is what all reports of a person reveal, under a relation that is named."""
+    (epsilon, unit), *_ = made.asked.words.compared
+    assert epsilon == made.guarantee.total_user_level
+    assert made.guarantee.user_level_pairs in unit
+    assert made.guarantee.user_level_pairs in made.asked.words.exposures("the label")[0].relation
+
+
+def test_every_registered_kind_is_tested() -> None:
+    assert {kind for _, kind in KINDS.values()} == set(ASKED)
+
+
+def test_a_round_that_no_campaign_has_is_refused() -> None:
+    rounds = KINDS["in rounds"][0].asked
+    assert [rounds.is_round_open(number, 2) for number in (1, 2, 3)] == [True, True, False]
+    assert not rounds.is_round_open(1, None)
+    assert (rounds.number_now(3), rounds.stored_number) == (3, None)
