@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -114,6 +114,7 @@ def add_submission(
         route_class_override=_DirectRoute,
         **openapi.submit_one(validator.campaign),
     )
+    work_off = partial(_work_off, validator=validator, shared=shared, metrics=metrics, max_bytes=sizes.entry)
     described = openapi.submit_many(validator.campaign, most=MAX_BATCH_REPORTS)
 
     @app.post("/v1/reports", summary="Submit a batch of reports", **described)
@@ -131,15 +132,20 @@ def add_submission(
                 validator.check_sender(lines[0])
             async with shared.batches:
                 for start in range(0, len(lines), _REPORTS_IN_A_TRANSACTION):
-                    part = lines[start : start + _REPORTS_IN_A_TRANSACTION]
-                    entries = await _in_turns(part, partial(_validate_entry, validator, sizes.entry))
-                    reports = [entry for entry in entries if isinstance(entry, Report)]
-                    written = iter(await shared.writer.write(reports))
-                    answer = partial(_batch_result, written=written, credentials=validator.credentials, metrics=metrics)
-                    results += await _in_turns(entries, answer)
+                    results += await work_off(lines[start : start + _REPORTS_IN_A_TRANSACTION])
         metrics.observe_seconds(time.perf_counter() - started)
         batch: openapi.BatchBody = {"results": results}
         return AsciiJSON(batch)
+
+
+async def _work_off(
+    lines: Sequence[bytes], *, validator: ReportValidator, shared: SharedParts, metrics: Metrics, max_bytes: int
+) -> list[openapi.BatchResult]:
+    """Store the reports of some lines of a batch in one transaction, and return the result of each line."""
+    entries = await _in_turns(lines, partial(_validate_entry, validator, max_bytes))
+    written = iter(await shared.writer.write([entry for entry in entries if isinstance(entry, Report)]))
+    answer = partial(_batch_result, written=written, credentials=validator.credentials, metrics=metrics)
+    return await _in_turns(entries, answer)
 
 
 async def _in_turns(items: Iterable[T], work: Callable[[T], Made]) -> list[Made]:
