@@ -23,6 +23,7 @@ LAYERS: dict[str, list[str]] = {
     "learning": ["models", "deploy"],
     "laboratory": ["datasets", "evaluation", "experiments"],
     "pages": ["pages"],
+    "folders": ["collection"],
     "command line": ["cli", "__main__"],
 }
 HEIGHT = {part: height for height, part in enumerate(part for layer in LAYERS.values() for part in layer)}
@@ -69,7 +70,8 @@ CONFINED = {
     "pymetis": {"graph"},
     "sklearn": {"datasets", "models"},
     "matplotlib": {"pages"},
-    "jinja2": {"pages", "collector"},
+    "jinja2": {"pages", "collector", "collection"},
+    "segno": {"collection"},
     "fastapi": {"collector"},
     "starlette": {"collector"},
     "uvicorn": {"collector"},

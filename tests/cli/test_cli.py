@@ -336,7 +336,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "unknown command": (lambda f: ["trian"], "Did you mean 'train'? See veilgraph --help."),
     "unknown command of a group": (lambda f: ["data", "fecth"], "Did you mean 'fetch'? See veilgraph data --help."),
     "no command of a group": (lambda f: ["schema"], "veilgraph schema propose|show. See veilgraph schema --help."),
-    "no options": (lambda f: ["train"], "veilgraph train --campaign CAMPAIGN --graph GRAPH --out OUT."),
+    "no options": (lambda f: ["train"], "FOLDER is missing, which 'veilgraph init' makes"),
     "no argument": (lambda f: ["data", "fetch"], "veilgraph data fetch NAME.... See veilgraph data fetch --help."),
     "unknown option": (lambda f: ["run", "--epsilonx", "1"], "--epsilonx"),
     "not a number": (lambda f: ["run", "--epsilon-x", "one"], "(given: one)"),

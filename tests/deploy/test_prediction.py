@@ -101,7 +101,7 @@ def test_nodes_that_joined_later_are_predicted_from_their_neighbourhood(collecte
     whom.write_text("id\nnew\nu1\n", encoding="utf-8")
     out = collected.folder / "new.parquet"
     for store in ({}, {"store": collected.store}):
-        assert collected.command("predict", model=trained, graph=grown, nodes=whom, out=out, **store) == 0
+        assert collected.command("predict", model=trained, graph=grown, only=whom, out=out, **store) == 0
         table = pd.read_parquet(out)
         assert table["id"].tolist() == ["new", "u1"]
         assert table["reported"].tolist()[0] is False
@@ -131,7 +131,7 @@ def test_a_report_that_came_after_training_counts_when_the_store_is_given(collec
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"nodes": "id\nnobody\n"}, "neither an edge nor a report"),
+        ({"only": "id\nnobody\n"}, "neither an edge nor a report"),
         ({"out": "predictions.txt"}, ".csv or .parquet"),
         ({"model": "nowhere"}, "no model"),
         ({"store": "sqlite:///nowhere/reports.db"}, "store"),
@@ -148,9 +148,9 @@ def test_mistakes_are_one_sentence(
 ) -> None:
     given: dict[str, object] = {"model": trained, "graph": collected.folder / "edges.csv", "out": tmp_path / "out.csv"}
     given.update(options)
-    if "nodes" in options:
-        (tmp_path / "whom.csv").write_text(options["nodes"], encoding="utf-8")
-        given["nodes"] = tmp_path / "whom.csv"
+    if "only" in options:
+        (tmp_path / "whom.csv").write_text(options["only"], encoding="utf-8")
+        given["only"] = tmp_path / "whom.csv"
     assert collected.command("predict", **given) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -209,11 +209,11 @@ def test_people_of_the_training_without_an_edge_or_a_report_are_predicted_if_the
     assert collected.command("predict", **options) == 0
     connected = int((graph.degrees > 0).sum())
     assert (
-        f": {counted(len(names) - connected, 'node')} of the training; --nodes predicts them too"
+        f": {counted(len(names) - connected, 'node')} of the training; name them in a table for --only"
         in capsys.readouterr().out
     )
     (tmp_path / "nodes.csv").write_text("id\nhermit\n", encoding="utf-8")
-    assert collected.command("predict", **options, nodes=tmp_path / "nodes.csv") == 0
+    assert collected.command("predict", **options, only=tmp_path / "nodes.csv") == 0
     (row,) = pd.read_csv(tmp_path / "out.csv").to_dict("records")
     assert row["id"] == "hermit"
     assert not row["reported"]

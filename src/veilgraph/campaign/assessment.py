@@ -87,8 +87,14 @@ class Assessment:
         half = f"The second half of the reports brought {self.second_half.points}"
         return [*said, f"{half}: {_VERDICTS[self.verdict]}"]
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """The assessment as JSON values, with its verdict and its words."""
+        content: dict[str, Any] = json.loads(self.to_json())
+        return content | {"verdict": self.verdict, "sentences": self.sentences}
+
     def to_json(self) -> str:
-        """Return the document of the assessment."""
+        """Return the text of a file that `from_json` reads."""
         content: dict[str, Any] = asdict(self) | {"format": _FORMAT, "computed": self.computed.strftime(TIME_FORMAT)}
         return json.dumps(content, indent=2)
 

@@ -22,15 +22,19 @@ from veilgraph.cli.collection import missing, progress
 from veilgraph.cli.data import data_app
 from veilgraph.cli.doctor import doctor
 from veilgraph.cli.graph import graph_app
+from veilgraph.cli.init import init
+from veilgraph.cli.invite import invite
 from veilgraph.cli.model import card, predict, train
 from veilgraph.cli.neighbours import neighbours_app
 from veilgraph.cli.paper import paper_app, tune
 from veilgraph.cli.participant import fetch, ledger, randomize, submit
 from veilgraph.cli.plan import plan
+from veilgraph.cli.rehearse import rehearse
 from veilgraph.cli.rights import receipt_app, withdraw
 from veilgraph.cli.run import run
 from veilgraph.cli.schema import schema_app
 from veilgraph.cli.serve import serve
+from veilgraph.cli.status import status
 from veilgraph.errors import VeilgraphError
 
 # Base class of errors in the arguments; typer exports only subclasses of it.
@@ -60,6 +64,10 @@ app = typer.Typer(
 )
 # The order of `veilgraph --help`: try it, account for it, plan, collect and train, study, check.
 for command in (
+    init,
+    rehearse,
+    invite,
+    status,
     run,
     account,
     audit,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,9 +74,8 @@ def progress(
     if fit.out is not None:
         write_atomically(fit.out, found.to_json() + "\n")
         written = [f"Written to {fit.out}."]
-    document = json.loads(found.to_json()) | {"verdict": found.verdict, "sentences": found.sentences}
     sentences = [f"{counted(found.label_reports, 'label report')} so far.", *found.sentences, *written]
-    emit(Facts(document, sentences), as_json=as_json)
+    emit(Facts(found.document, sentences), as_json=as_json)
 
 
 def missing(

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -13,6 +14,7 @@ import typer
 
 from veilgraph.cli._common import needs_extra, parse_bytes, show_progress
 from veilgraph.cli.completion import complete_method
+from veilgraph.cli.named_files import CollectionOptions, GraphFiles, GraphOptions
 from veilgraph.cli.options import (
     DeviceOption,
     EdgelessNodesOption,
@@ -33,20 +35,6 @@ if TYPE_CHECKING:
 
 _LARGE_TABLE = 2**17
 """Size in bytes above which the edge table of a graph is worth worker processes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _CollectionOptions:
-    """The collection that is learned from, and the folder of the model."""
-
-    campaign: Annotated[Path, typer.Option(help="Campaign, .json.")]
-    graph: PublicGraphOption
-    out: Annotated[Path, typer.Option(help="Folder of the model.")]
-    store: Annotated[
-        str | None,
-        typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...; default: those of the shards."),
-    ] = None
-    nodes: EdgelessNodesOption = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,16 +91,23 @@ class _JobOptions:
 
 @takes_groups
 def train(
-    collection: _CollectionOptions,
+    collection: CollectionOptions,
     method: _MethodOptions,
     reports: _ReportOptions,
     job: _JobOptions,
+    out: Annotated[Path | None, typer.Option(help="Folder of the model; default: models/DATE in FOLDER.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a model on the reports of a campaign. Under torchrun, processes share the graph."""
-    graph, nodes, store = collection.graph, collection.nodes, collection.store
+    """Train a model on the reports of a collection, and write its card. Under torchrun, processes share the graph.
+
+    In the folder of a collection, the predictions are written beside the model.
+    """
+    files, home = collection.files(), collection.collection
+    if out is None and home is None:
+        raise RunError("--out is missing: give the folder of the model")
+    folder = home.new_model(date.today()) if out is None and home is not None else cast(Path, out)
     with needs_extra("server"):
-        public = _read_early(graph, nodes) if (method.method or "veil").startswith("veil") else graph
+        public = _read_early(files.graph, files.nodes) if (method.method or "veil").startswith("veil") else files.graph
         from veilgraph import deploy
         from veilgraph.distributed.process_group import leads
 
@@ -127,12 +122,19 @@ def train(
         memory=parse_bytes(job.memory),
     )
     source = deploy.open_source(
-        collection.campaign, public, store=store, nodes=nodes, waves=reports.waves, tables=reports.tables
+        files.campaign, public, store=files.store, nodes=files.nodes, waves=reports.waves, tables=reports.tables
     )
-    model = deploy.train(source, options, out=collection.out, watch=show_progress)
-    if leads():  # the other processes print nothing
-        completing = _card_command(collection.out, graph, nodes, store)
-        emit(_trained(model, collection.out, completing, is_table=not graph.is_dir()), as_json=as_json)
+    model = deploy.train(source, options, out=folder, watch=show_progress)
+    if not leads():  # the other processes print nothing
+        return
+    trained = _trained(model, folder, _card_command(folder, files), is_table=not files.graph.is_dir())
+    if home is not None:
+        predicted = _predict_nodes(folder, files, folder / "predictions.csv", _AnswerOptions(), job.device)
+        trained = Facts(
+            cast(dict[str, Any], trained.document) | {"predictions": predicted.document},
+            [*trained.sentences, *predicted.sentences],
+        )
+    emit(trained, as_json=as_json)
 
 
 def _trained(model: Model, out: Path, completing: str, *, is_table: bool) -> Facts:
@@ -206,11 +208,11 @@ def _withdrawals_in_words(since: int | None) -> Iterator[str]:
         yield f"{people} withdrew since the training, whose reports are in this model: train again."
 
 
-def _card_command(folder: Path, graph: Path, nodes: Path | None, store: str | None) -> str:
+def _card_command(folder: Path, files: GraphFiles) -> str:
     """Return the command that completes the card. A password in the address of the store is not repeated."""
-    words = ["veilgraph", "card", "--model", str(folder), "--graph", str(graph)]
-    words += [] if nodes is None else ["--nodes", str(nodes)]
-    words += ["--store", store] if store is not None and store.startswith("sqlite:") else []
+    words = ["veilgraph", "card", "--model", str(folder), "--graph", str(files.graph)]
+    words += [] if files.nodes is None else ["--nodes", str(files.nodes)]
+    words += ["--store", files.store] if files.store is not None and files.store.startswith("sqlite:") else []
     return shlex.join(words)
 
 
@@ -243,27 +245,6 @@ _JUDGES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PeopleOptions:
-    """Who is predicted, from which reports, and where the predictions go."""
-
-    graph: Annotated[
-        Path, typer.Option(help="Public graph as it is now: edge table, .csv or .parquet, or folder of shards.")
-    ]
-    out: Annotated[
-        Path, typer.Option(help="Predictions to write: table, .csv or .parquet; of shards, a folder of shards too.")
-    ]
-    nodes: Annotated[Path | None, typer.Option(help="Nodes to predict: table with column 'id'; default: all.")] = None
-    store: Annotated[
-        str | None, typer.Option(help="Store of the reports as they are now; default: the reports of the training.")
-    ] = None
-
-    @property
-    def is_shards(self) -> bool:
-        """Whether all nodes of shards are predicted, into a folder of shards."""
-        return self.graph.is_dir() and self.nodes is None and not self.out.suffix
-
-
-@dataclass(frozen=True, kw_only=True)
 class _AnswerOptions:
     """What a prediction says, and who is left out."""
 
@@ -277,13 +258,21 @@ class _AnswerOptions:
             help="People to leave out: 'silent' (no report), 'withdrawn' (by --store), or both: 'withdrawn,silent'."
         ),
     ] = ""
+    only: Annotated[
+        Path | None, typer.Option(help="Predict the nodes of this table alone, by its column 'id'; default: all.")
+    ] = None
 
 
 @takes_groups
 def predict(
-    model: Annotated[Path, typer.Option(help="Folder that `veilgraph train` wrote.")],
-    people: _PeopleOptions,
+    collection: GraphOptions,
     answers: _AnswerOptions,
+    out: Annotated[
+        Path, typer.Option(help="Predictions to write: table, .csv or .parquet; of shards, a folder of shards too.")
+    ],
+    model: Annotated[
+        Path | None, typer.Option(help="Folder that 'veilgraph train' wrote; default: the newest in FOLDER.")
+    ] = None,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
@@ -291,21 +280,30 @@ def predict(
 
     Everyone in the graph is predicted, also who sent nothing or has withdrawn; --without leaves them out.
     """
+    home = collection.collection
+    if model is None:
+        if home is None:
+            raise RunError("the model is missing: give FOLDER, the folder of a collection, or --model")
+        model = home.newest_model
+    if model is None:
+        raise RunError(f"{collection.folder} has no model yet: run 'veilgraph train {collection.folder}'")
+    files = collection.graph_files()
+    is_shards = files.graph.is_dir() and answers.only is None and not out.suffix
     with needs_extra("server"):
-        _start_workers(people.graph)
+        _start_workers(files.graph)
         from veilgraph.deploy.model_folder import is_shard_model
 
-    if people.is_shards and ("RANK" in os.environ or is_shard_model(model)):
+    if is_shards and ("RANK" in os.environ or is_shard_model(model)):
         if answers.without:
             raise RunError("--without needs a model of one process: leave it out, and drop the rows without a report")
-        predicted = _predict_shards(model, people, answers, device)
+        predicted = _predict_shards(model, files, out, answers, device)
     else:
-        predicted = _predict_nodes(model, people, answers, device)
+        predicted = _predict_nodes(model, files, out, answers, device)
     if predicted is not None:  # another process leads and prints
         emit(predicted, as_json=as_json)
 
 
-def _predict_nodes(model: Path, people: _PeopleOptions, answers: _AnswerOptions, device: str) -> Facts:
+def _predict_nodes(model: Path, files: GraphFiles, out: Path, answers: _AnswerOptions, device: str) -> Facts:
     """Predict nodes by a model of one process."""
     from veilgraph.deploy import Model, predict_nodes
     from veilgraph.deploy.model_folder import is_shard_model
@@ -314,8 +312,8 @@ def _predict_nodes(model: Path, people: _PeopleOptions, answers: _AnswerOptions,
     from veilgraph.graph import read_ids
     from veilgraph.graph.shards import read_graph
 
-    graph, out, nodes, store = people.graph, people.out, people.nodes, people.store
-    if not people.is_shards:
+    is_shards = files.graph.is_dir() and answers.only is None and not out.suffix
+    if not is_shards:
         check_table_format(out)
     loaded = Model.load(model, device=device)
     if is_shard_model(model):
@@ -324,21 +322,22 @@ def _predict_nodes(model: Path, people: _PeopleOptions, answers: _AnswerOptions,
         )
     found = predict_nodes(
         loaded,
-        read_graph(graph),
-        nodes=None if nodes is None else [str(node) for node in read_ids(nodes)],
-        store=store,
+        read_graph(files.graph, nodes=files.nodes),
+        nodes=None if answers.only is None else [str(node) for node in read_ids(answers.only)],
+        store=files.store,
         coverage=answers.coverage,
         certain=answers.certain,
         without=cast(list[LeftOut], [each.strip() for each in answers.without.split(",") if each.strip()]),
         watch=show_progress,
     )
-    write_prediction_shards(found, graph, out) if people.is_shards else found.write(out)
-    others = 0 if nodes is not None or answers.without else len(set(loaded.nodes or ()).difference(found.nodes))
+    write_prediction_shards(found, files.graph, out) if is_shards else found.write(out)
+    is_whole = answers.only is None and not answers.without
+    others = len(set(loaded.nodes or ()).difference(found.nodes)) if is_whole else 0
     sets = _describe_sets(count_set_sizes(found.sets), loaded, answers.coverage)
-    withdrawn = None if store is None else withdrawn_since(store, loaded)
+    withdrawn = None if files.store is None else withdrawn_since(files.store, loaded)
     certain = int(found.certain.sum())
     document = {"file": str(out), "nodes": len(found), "nodes_of_training_left_out": others, "certain": certain}
-    left_out = f"Not in {graph}: {counted(others, 'node')} of the training; --nodes predicts them too."
+    left_out = f"Not in {files.graph}: {counted(others, 'node')} of the training; name them in a table for --only."
     sentences = [
         *_predicted_in_words(len(found), out, answers.certain, certain, sets),
         *([left_out] if others else []),
@@ -347,15 +346,15 @@ def _predict_nodes(model: Path, people: _PeopleOptions, answers: _AnswerOptions,
     return Facts(document | {"certain_from": answers.certain, "sets": sets, "withdrawn_since": withdrawn}, sentences)
 
 
-def _predict_shards(model: Path, people: _PeopleOptions, answers: _AnswerOptions, device: str) -> Facts | None:
+def _predict_shards(model: Path, files: GraphFiles, out: Path, answers: _AnswerOptions, device: str) -> Facts | None:
     """Predict all nodes of shards, together with the other processes if there are some; None where another leads."""
     from veilgraph.deploy import predict_shards
 
-    if people.store is not None:
+    if files.store is not None:
         raise RunError("--store needs a model of one process: leave it out; reports are those of the shards")
-    coverage, certain, out = answers.coverage, answers.certain, people.out
+    coverage, certain = answers.coverage, answers.certain
     found = predict_shards(
-        model, people.graph, out, device=device, coverage=coverage, certain=certain, watch=show_progress
+        model, files.graph, out, device=device, coverage=coverage, certain=certain, watch=show_progress
     )
     if found is None:
         return None

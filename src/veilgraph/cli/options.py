@@ -15,6 +15,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: for scripts.")]
 StoreOption = Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")]
 CampaignArgument = Annotated[Path, typer.Argument(help="A campaign, .json.", metavar="CAMPAIGN")]
+CollectionArgument = Annotated[Path, typer.Argument(help="Folder of the collection.", metavar="FOLDER")]
 EdgelessNodesOption = Annotated[
     Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")
 ]

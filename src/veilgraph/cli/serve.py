@@ -10,6 +10,7 @@ import typer
 
 from veilgraph.campaign.notice import time_in_words
 from veilgraph.cli._common import echo, needs_extra
+from veilgraph.cli.named_files import CollectionOptions
 from veilgraph.cli.options import takes_groups
 from veilgraph.errors import RunError
 from veilgraph.privacy.plain_text import counted
@@ -21,22 +22,18 @@ _REQUIRED = ("campaign", "graph", "keys_file", "admin_token_file")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _CampaignOptions:
-    """Files that one campaign needs."""
+class _SecretOptions:
+    """Secrets of one campaign."""
 
-    campaign: Annotated[Path | None, typer.Option(help="The campaign, .json.")] = None
-    graph: Annotated[
-        Path | None, typer.Option(help="Edge table of the public graph that the campaign was made for.")
+    keys_file: Annotated[
+        Path | None, typer.Option(help="Without FOLDER: keys of participants' tokens, one per line.")
     ] = None
-    keys_file: Annotated[Path | None, typer.Option(help="File of the keys of participants' tokens, one per line.")] = (
-        None
-    )
-    admin_token_file: Annotated[Path | None, typer.Option(help="File with the admin token.")] = None
+    admin_token_file: Annotated[Path | None, typer.Option(help="Without FOLDER: file with the admin token.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class _PeopleOptions:
-    """Who else may come in: other roles, and people without edges or who joined later."""
+    """Who else may come in: other roles, and people who joined later."""
 
     roles_file: Annotated[
         Path | None,
@@ -44,9 +41,6 @@ class _PeopleOptions:
             help="Tokens of viewer, auditor and scraper, .toml; none of them can export.", envvar="VEILGRAPH_ROLES"
         ),
     ] = None
-    nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', if some nodes have no edge.")] = (
-        None
-    )
     joined: Annotated[
         Path | None, typer.Option(help="Node table with a column 'id': nodes that joined later, and may report too.")
     ] = None
@@ -88,10 +82,8 @@ class _ShownOptions:
 @takes_groups
 def serve(
     *,
-    store: Annotated[
-        str, typer.Option(help="Database of the reports: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE.")
-    ],
-    files: _CampaignOptions,
+    collection: CollectionOptions,
+    secret: _SecretOptions,
     campaigns: Annotated[
         Path | None,
         typer.Option(
@@ -111,7 +103,11 @@ def serve(
         from veilgraph.collector.campaign_files import make_collector
         from veilgraph.collector.server import serve as serve_app
 
-    options = asdict(files) | asdict(people) | asdict(shown)
+    files = _files_of(collection, secret, campaigns)
+    store = files.pop("store", None)
+    if store is None:
+        raise RunError("the store is missing: give FOLDER, the folder of a collection, or --store")
+    options = files | asdict(people) | asdict(shown)
     given = {name: value for name, value in options.items() if value is not None}
     served = _read(given, campaigns, store, is_check=check)
     if not check:
@@ -123,6 +119,18 @@ def serve(
         closes = time_in_words(each.campaign.notice.closes)
         echo(f"{place}: campaign {each.campaign.id}, {counted(each.campaign.nodes, 'node')}, open until {closes}.")
     echo("All files are in order.")
+
+
+def _files_of(collection: CollectionOptions, secret: _SecretOptions, campaigns: Path | None) -> dict[str, Any]:
+    """Return the files of one campaign and the store, by the names of their options."""
+    home, named = collection.collection, asdict(secret)
+    if home is None:
+        return {name: value for name, value in (asdict(collection) | named).items() if name != "folder"}
+    if campaigns is not None:
+        raise RunError(f"{home.folder} is one collection: leave --campaigns out")
+    if twice := [name for name, path in named.items() if path is not None]:
+        raise RunError(f"{home.folder} has this file: leave {_option(twice[0])} out")
+    return asdict(collection.files()) | {"keys_file": home.keys_file, "admin_token_file": home.admin_token_file}
 
 
 def _read(

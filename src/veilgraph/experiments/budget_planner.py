@@ -143,6 +143,11 @@ class Plan:
         return _range_of([scenario.accuracy for scenario in self.scenarios])
 
     @property
+    def largest_class(self) -> Range:
+        """Range of the share of the largest class in the scenarios, which guessing it for everybody would reach."""
+        return _range_of([scenario.largest_class for scenario in self.scenarios])
+
+    @property
     def accuracy_by_homophily(self) -> tuple[tuple[Range, Range], ...]:
         """Ranges of homophily and of accuracy of three groups of scenarios: those with low homophily first."""
         groups = np.array_split(np.arange(len(self.scenarios)), min(3, len(self.scenarios)))

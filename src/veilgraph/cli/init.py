@@ -1,0 +1,234 @@
+"""`veilgraph init`: begin a collection in a folder, or take up what its owner changed."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from veilgraph.campaign.acceptance import acceptance_in_words
+from veilgraph.campaign.notice import missing_texts, time_in_words
+from veilgraph.campaign.plan import CampaignPlan
+from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.cli.options import CollectionArgument, JsonOption, takes_groups
+from veilgraph.cli.output import emit
+from veilgraph.cli.people import counts_in_words, counts_of
+from veilgraph.collection import Collection, Settings, begin, revise
+from veilgraph.collection.begin import check_free
+from veilgraph.collection.folder import CAMPAIGN
+from veilgraph.collection.notice_file import languages_of
+from veilgraph.collection.settings import read_settings
+from veilgraph.errors import RunError
+from veilgraph.graph import Graph
+from veilgraph.privacy.epsilon import json_epsilon, state_epsilon
+from veilgraph.privacy.plain_text import quote
+
+if TYPE_CHECKING:
+    from veilgraph.experiments.budget_planner import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AskedOptions:
+    """Who is asked what."""
+
+    people: Annotated[Path | None, typer.Option(help="Table of the people, .csv or .parquet, with a column 'id'.")] = (
+        None
+    )
+    links: Annotated[
+        Path | None, typer.Option(help="Table of who is linked with whom; its first two columns have ids.")
+    ] = None
+    contacts: Annotated[
+        str | None,
+        typer.Option(help="Instead of --links, if only people know their contacts: histogram, class or list."),
+    ] = None
+    question: Annotated[str | None, typer.Option(help="The question, such as 'Have you had the flu?'.")] = None
+    answers: Annotated[
+        list[str] | None, typer.Option("--answer", help="A possible answer; give it for each of them.")
+    ] = None
+    schema: Annotated[
+        Path | None, typer.Option(help="Instead of --answer: answers as classes, and further questions, .toml.")
+    ] = None
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Epsilon of all that a person answers, user level (any two records).", show_default="2"),
+    ] = None
+    rounds: Annotated[int | None, typer.Option(help="Ask the same question this number of times.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ToldOptions:
+    """What people are told."""
+
+    purpose: Annotated[str | None, typer.Option(help="Why you ask, in words for participants.")] = None
+    contact: Annotated[str | None, typer.Option(help="Whom participants can ask.")] = None
+    closes: Annotated[
+        str | None, typer.Option(help="Last day of the collection, 2027-01-31, or a time, 2027-01-31T18:00:00.")
+    ] = None
+    retention: Annotated[str | None, typer.Option(help="Day after which you delete the reports.")] = None
+    zone: Annotated[str | None, typer.Option(help="Time zone of dates, such as Europe/Berlin.", show_default="UTC")] = (
+        None
+    )
+    languages: Annotated[
+        list[str] | None,
+        typer.Option("--language", help="A language of the texts; the question is in the first.", show_default="en"),
+    ] = None
+
+
+@takes_groups
+def init(
+    folder: CollectionArgument,
+    asked: _AskedOptions,
+    told: _ToldOptions,
+    file: Annotated[
+        Path | None, typer.Option("--from", help="The same answers in a file, .toml; options come before it.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Begin a collection in a folder. On a folder that has one, take up what you changed in its notice.toml."""
+    given = {name: value for name, value in (asdict(asked) | asdict(told)).items() if value is not None}
+    if (folder / CAMPAIGN).is_file():
+        emit(_taken_up(folder, given, file), as_json=as_json)
+        return
+    check_free(folder)
+    said = ({} if file is None else read_settings(file)) | {
+        name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
+    }
+    settings = Settings.make(said if file or not sys.stdin.isatty() else _completed(said))
+    graph = settings.read_graph()
+    plan = _plan(settings, graph)
+    spent = None
+    if plan is not None:
+        best = plan.recommended
+        spent = CampaignPlan.new(
+            schema=settings.read_schema(),
+            graph=graph,
+            label=settings.question,
+            feature_mechanism=best.features,
+            label_mechanism=best.label,
+        )
+    collection = begin(folder, settings, graph, plan=spent)
+    emit(Standing(collection, plan, settings.languages), as_json=as_json)
+
+
+def _plan(settings: Settings, graph: Graph) -> Plan | None:
+    """Return how the epsilon is spent on a question that is asked once on known links, with the accuracy to expect."""
+    if settings.rounds is not None or settings.contacts is not None:
+        return None
+    with needs_extra("lab"):
+        from veilgraph.experiments.budget_planner import plan_collection
+
+    with show_progress("init") as progress:
+        return plan_collection(graph, settings.read_schema(), total_epsilon=settings.epsilon, progress=progress)
+
+
+_QUESTIONS = {
+    "people": "Table of the people (.csv or .parquet, with a column 'id')",
+    "links": "Table of links (its first two columns have ids)",
+    "question": "Question",
+    "answers": "Possible answers, separated by semicolons",
+    "purpose": "Why do you ask, in words for participants",
+    "contact": "Whom can participants ask",
+    "closes": "Last day, such as 2027-01-31",
+}
+
+
+def _completed(said: dict[str, Any]) -> dict[str, Any]:
+    """Ask at the terminal for what is missing."""
+    whole = dict(said)
+    for name, question in _QUESTIONS.items():
+        instead = {"answers": "schema", "links": "contacts"}.get(name)
+        if name in said or instead in said:
+            continue
+        answer = typer.prompt(question, err=True).strip()
+        parts = tuple(part.strip() for part in answer.split(";") if part.strip())
+        whole[name] = parts if name == "answers" else Path(answer) if name in ("people", "links") else answer
+    return whole
+
+
+def _taken_up(folder: Path, given: dict[str, Any], file: Path | None) -> Standing:
+    """Take up a changed notice; refuse options, which could contradict what reports are bound to."""
+    if given or file is not None:
+        first = "from" if file is not None else next(iter(given))
+        raise RunError(
+            f"{folder} has a collection, and reports are bound to what it asks: leave --{first} out and edit "
+            f"{folder / 'notice.toml'}, or begin another collection"
+        )
+    collection = Collection.open(folder)
+    revised = revise(collection)
+    languages = languages_of(collection.notice_file)
+    return Standing(Collection.open(folder), None, languages, changed=revised is not None)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A collection that was begun, or whose notice was taken up.
+
+    Attributes:
+        collection: the collection.
+        plan: the plan that spends its epsilon; None if there is none.
+        languages: languages of its texts.
+        changed: whether a changed notice was taken up; None for a new collection.
+    """
+
+    collection: Collection
+    plan: Plan | None
+    languages: tuple[str, ...]
+    changed: bool | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The collection as JSON-ready values, with what to expect and the next command."""
+        campaign = self.collection.campaign
+        expected = largest = None
+        if self.plan is not None:
+            expected = dict(zip(("low", "high"), self.plan.expected_accuracy, strict=True)) | {"probability": 0.9}
+            largest = dict(zip(("low", "high"), self.plan.largest_class, strict=True))
+        return {
+            "folder": str(self.collection.folder),
+            "campaign": campaign.id,
+            "notice": campaign.notice.version,
+            **counts_of(self.collection.graph),
+            "epsilon_user_level": json_epsilon(state_epsilon(campaign.guarantee.total_user_level)),
+            "guarantee": campaign.guarantee.as_dict(),
+            "expected_accuracy": expected,
+            "largest_class": largest,
+            "missing_texts": self._missing,
+            "next": self._next,
+        }
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """The collection in words, and the next command."""
+        campaign, folder = self.collection.campaign, self.collection.folder
+        if self.changed is not None:
+            yield f"Notice {campaign.notice.version} is taken up." if self.changed else "Nothing changed."
+        yield f"{folder}: {counts_in_words(counts_of(self.collection.graph), self.collection.people_file)[0]}"
+        yield f"Question: {quote(campaign.label_name)}, open until {time_in_words(campaign.notice.closes)}."
+        yield from campaign.guarantee.in_words(theorem_1=False)[:2]
+        yield acceptance_in_words(campaign.guarantee)
+        if self.plan is not None:
+            low, high = self.plan.expected_accuracy
+            least, most = self.plan.largest_class
+            yield (
+                f"Expected: predictions are right for {low:.0%} to {high:.0%} of the people, if three of four answer "
+                "(90% interval over simulated answers). The largest class alone would be right for "
+                f"{least:.0%} to {most:.0%}."
+            )
+        for language, missing in self._missing.items():
+            yield f"Texts in '{language}' lack {'; '.join(missing)}: fill them in in {self.collection.notice_file}."
+        yield f"Next: {self._next}"
+
+    @property
+    def _missing(self) -> dict[str, list[str]]:
+        schema = self.collection.campaign.schema
+        texts = {language: schema.texts.get(language, {}) for language in self.languages}
+        return missing_texts(texts, schema, self.collection.campaign.label_name)
+
+    @property
+    def _next(self) -> str:
+        return f"veilgraph rehearse {shlex.quote(str(self.collection.folder))}"

@@ -1,0 +1,98 @@
+"""`veilgraph rehearse`: let simulated people answer a collection on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from veilgraph.campaign.tokens import read_keys, token_for
+from veilgraph.cli._common import echo, needs_extra, show_progress
+from veilgraph.cli.options import CollectionArgument, JsonOption
+from veilgraph.cli.output import emit
+from veilgraph.collection import Collection
+
+if TYPE_CHECKING:
+    from veilgraph.collection.rehearsal import Rehearsal
+
+
+def rehearse(
+    folder: CollectionArgument,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated answers.")] = 0,
+    look: Annotated[
+        bool, typer.Option("--look", help="Then keep it running, with links to look at, until Ctrl-C.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Let simulated people answer over HTTP on this machine, and train on their reports. Nothing is kept."""
+    with needs_extra("lab"), needs_extra("collector"):
+        from veilgraph.collection.rehearsal import copy_of, rehearse, serving
+
+    with copy_of(Collection.open(folder)) as copy, serving(copy) as address:
+        with show_progress("rehearse") as progress:
+            found = rehearse(copy, address=address, seed=seed, progress=progress)
+        emit(Rehearsed(found, copy, str(folder)), as_json=as_json)
+        if look:
+            _wait(copy, address)
+
+
+def _wait(collection: Collection, address: str) -> None:
+    name, key = collection.graph.names[0], read_keys(collection.keys_file)[0]
+    token = token_for(key, collection.campaign.series, name)
+    echo(
+        f"The page of '{name}': {address}/#node={quote(name, safe='')}&token={token}",
+        f"The dashboard: {address}/dashboard, with the token {collection.admin_token_file.read_text().strip()}",
+        "Both are of this rehearsal alone, which Ctrl-C ends.",
+        err=True,
+    )
+    try:
+        while True:
+            time.sleep(1)
+    except KeyboardInterrupt:
+        return
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What a rehearsal found, in words.
+
+    Attributes:
+        found: what it found.
+        collection: the copy that it used.
+        folder: the folder of the collection, as it was given.
+    """
+
+    found: Rehearsal
+    collection: Collection
+    folder: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What was found, and the next command, as JSON-ready values."""
+        return asdict(self.found) | {"next": self._next}
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """What was found in words, and the next command."""
+        found = self.found
+        yield (
+            f"{found.answered:,} simulated people answered over HTTP in {found.seconds:.0f} s "
+            f"({found.answered / found.seconds:.0f} a second); {found.silent:,} stayed silent."
+        )
+        yield f"A phone loads the page with {found.page.requests} requests and {found.page.size / 1000:.0f} kB."
+        if found.accuracy is not None:
+            yield (
+                f"Right about the silent people: {found.accuracy:.1%}; the control, label propagation on the same "
+                f"reports, {found.control:.1%}; the largest class for everybody {found.largest_class:.1%}. "
+                f"{found.homophily:.0%} of the links joined people with the same simulated answer."
+            )
+        yield "One draw of made-up answers: yours may follow the links more, or less. Nothing was kept."
+        yield f"Next: {self._next}"
+
+    @property
+    def _next(self) -> str:
+        return f"veilgraph serve {self.folder}"

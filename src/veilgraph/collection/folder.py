@@ -1,0 +1,140 @@
+"""The folder of a collection: where its files are, and what they hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.assemble import check_graph
+from veilgraph.errors import CampaignError, RunError
+from veilgraph.graph import Graph
+from veilgraph.graph.shards import read_graph
+
+CAMPAIGN = "campaign.json"
+_DATABASE = "DATABASE_URL"
+_TABLES = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A collection in a folder.
+
+    Args:
+        folder: the folder.
+        environment: variables of the process; `DATABASE_URL` names a database instead of a file in the folder.
+    """
+
+    folder: Path
+    environment: Mapping[str, str] | None = None
+
+    @classmethod
+    def open(cls, folder: Path) -> Collection:
+        """Return the collection in a folder; refuse a folder that has none."""
+        if not (folder / CAMPAIGN).is_file():
+            raise RunError(f"{folder} is no collection: 'veilgraph init {folder}' begins one")
+        return cls(folder)
+
+    @property
+    def campaign_file(self) -> Path:
+        """The public campaign document."""
+        return self.folder / CAMPAIGN
+
+    @property
+    def schema_file(self) -> Path:
+        """The declared questions and answers."""
+        return self.folder / "schema.toml"
+
+    @property
+    def notice_file(self) -> Path:
+        """What people are told, in each language; the owner edits it."""
+        return self.folder / "notice.toml"
+
+    @property
+    def keys_file(self) -> Path:
+        """Secret keys, which sign the links of participants and the receipts."""
+        return self.folder / "keys.txt"
+
+    @property
+    def admin_token_file(self) -> Path:
+        """Secret token of the owner, for the dashboard."""
+        return self.folder / "admin-token.txt"
+
+    @property
+    def people_file(self) -> Path:
+        """Table of the people, with a column `id`."""
+        return self._table("people")
+
+    @property
+    def ids_file(self) -> Path:
+        """Table of the people with the column `id` alone, if they keep their contacts to themselves."""
+        return self.folder / "ids.csv"
+
+    @property
+    def links_file(self) -> Path | None:
+        """Edge table of the links; None if people keep their contacts to themselves."""
+        return None if self.ids_file.is_file() else self._table("links")
+
+    def _table(self, name: str) -> Path:
+        for suffix in _TABLES:
+            if (path := self.folder / f"{name}{suffix}").is_file():
+                return path
+        raise RunError(f"{self.folder / name}.csv is missing: put back the table that the collection was begun with")
+
+    @property
+    def graph_files(self) -> tuple[Path, Path | None]:
+        """Edge table and node table, as all commands take them; without links, the ids of the people alone."""
+        links = self.links_file
+        return (self.ids_file, None) if links is None else (links, self.people_file)
+
+    @property
+    def store(self) -> str:
+        """URL of the store of the reports."""
+        environment = os.environ if self.environment is None else self.environment
+        return environment.get(_DATABASE) or f"sqlite:///{self._reports_file}"
+
+    @property
+    def has_store(self) -> bool:
+        """Whether there is a store: the first 'serve' makes the file in the folder."""
+        return not self.store.endswith(str(self._reports_file)) or self._reports_file.is_file()
+
+    @property
+    def _reports_file(self) -> Path:
+        return self.folder / "reports.db"
+
+    @property
+    def models(self) -> Path:
+        """Folder of the models, one for each day."""
+        return self.folder / "models"
+
+    def new_model(self, day: date) -> Path:
+        """Return the folder of the next model of a day: DATE, DATE-2, ...; of a training that was stopped, its own."""
+        number, path = 1, self.models / f"{day:%Y-%m-%d}"
+        while (path / "training.json").is_file():
+            number += 1
+            path = self.models / f"{day:%Y-%m-%d}-{number}"
+        return path
+
+    @property
+    def newest_model(self) -> Path | None:
+        """Folder of the newest finished model; None if there is none."""
+        finished = [path for path in self.models.glob("*") if (path / "training.json").is_file()]
+        return max(finished, key=lambda path: (path / "training.json").stat().st_mtime, default=None)
+
+    @cached_property
+    def campaign(self) -> Campaign:
+        """The campaign, checked."""
+        try:
+            return Campaign.from_json(self.campaign_file.read_bytes())
+        except CampaignError as error:
+            raise CampaignError(f"{self.campaign_file}: {error}") from None
+
+    @cached_property
+    def graph(self) -> Graph:
+        """People and links, as the campaign was made for."""
+        links, people = self.graph_files
+        return check_graph(self.campaign, read_graph(links, nodes=people))

@@ -1,0 +1,185 @@
+"""Invitations: a link for each person, texts for letters and reminders, and printable sheets with QR codes."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import repeat
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+import segno
+from jinja2 import Environment, StrictUndefined
+
+from veilgraph.atomic_files import make_private_folder, write_atomically
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.notice import time_in_words
+from veilgraph.campaign.tokens import read_keys, token_for
+from veilgraph.collection.folder import Collection
+from veilgraph.errors import RunError
+from veilgraph.graph.io import read_table
+from veilgraph.graph.text_tables import write_text_table
+
+_WORDS = "invitation_words.json"
+_SHEET = "invitation_sheet.html"
+_RIGHT_TO_LEFT = ("ar", "fa", "he", "ur")
+
+
+class Invited(NamedTuple):
+    """A person who is invited.
+
+    Attributes:
+        node: the person's id.
+        link: link to the participant's page, with the person's code. Secret.
+        row: other columns of the table of people.
+    """
+
+    node: str
+    link: str
+    row: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The files of invitations.
+
+    Attributes:
+        people: number of people.
+        table: links of all of them.
+        sheets: printable sheets.
+        texts: text of invitation and reminder in each language.
+    """
+
+    people: int
+    table: Path
+    sheets: Path
+    texts: Mapping[str, Path]
+
+
+def page_link(address: str, node: str, token: str) -> str:
+    """Return the link to a person's page. Browsers do not send the part after #, so no server's log has the token.
+
+    >>> page_link("https://survey.example.org", "u 1", "t0ken")
+    'https://survey.example.org/#node=u%201&token=t0ken'
+    """
+    return f"{address.rstrip('/')}/#node={quote(node, safe='')}&token={token}"
+
+
+def check_address(address: str) -> str:
+    """Return the address of a collector; refuse one to which a browser would send the token unencrypted."""
+    parts = urlsplit(address)
+    if parts.scheme == "https" and parts.hostname and not (parts.query or parts.fragment):
+        return address
+    if parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1"):
+        return address
+    raise RunError(f"the address is {address!a}: give the https address under which people reach the collector")
+
+
+def invite(collection: Collection, address: str, *, only: Iterable[str] | None = None, name: str = "links") -> Written:
+    """Write links, texts and sheets into the folder `invitations` of a collection.
+
+    Args:
+        collection: the collection.
+        address: address under which people reach the collector.
+        only: ids of the people to write to; default: everybody who may report.
+        name: name of the table, and of the sheets.
+    """
+    check_address(address)
+    wanted = set(collection.graph.names if only is None else only)
+    people = [person for person in _invited(collection, address) if person.node in wanted]
+    folder = collection.folder / "invitations"
+    make_private_folder(folder)
+    columns = list(people[0].row) if people else []
+    rows = [(each.node, each.link, *each.row.values()) for each in people]
+    write_atomically(folder / f"{name}.csv", write_text_table(["id", "link", *columns], rows))
+    texts = {}
+    for language in languages_of(collection.campaign):
+        texts[language] = folder / f"text.{language}.txt"
+        write_atomically(texts[language], letter(collection.campaign, language))
+    write_atomically(folder / f"{name}.html", sheets(collection.campaign, people))
+    return Written(people=len(people), table=folder / f"{name}.csv", sheets=folder / f"{name}.html", texts=texts)
+
+
+def languages_of(campaign: Campaign) -> tuple[str, ...]:
+    """Return the languages of a campaign's texts, the first one first; English if there are none."""
+    return tuple(campaign.schema.texts) or ("en",)
+
+
+def letter(campaign: Campaign, language: str) -> str:
+    """Return the text of an invitation and of a reminder. LINK stands for each person's own link."""
+    words, said = words_of(language), campaign.schema.texts.get(language, {})
+    facts = {
+        "purpose": said.get("purpose", campaign.notice.purpose),
+        "contact": said.get("contact", campaign.notice.contact),
+        "closes": time_in_words(campaign.notice.closes),
+    }
+    parts = (part for key in ("invitation", "reminder") for part in (words[key]["subject"], words[key]["text"]))
+    return "\n\n".join(part.format(**facts) for part in parts) + "\n"
+
+
+def sheets(campaign: Campaign, people: Sequence[Invited]) -> str:
+    """Return a page to print: a card for each person, with their link as a QR code."""
+    first = languages_of(campaign)[0]
+    known = set(languages_of(campaign))
+    cards = []
+    for person in people:
+        language = person.row.get("language", first)
+        language = language if language in known else first
+        said = campaign.schema.texts.get(language, {})
+        cards.append(
+            {
+                "person": person,
+                "language": language,
+                "direction": "rtl" if language.partition("-")[0] in _RIGHT_TO_LEFT else "ltr",
+                "words": words_of(language)["sheet"],
+                "purpose": said.get("purpose", campaign.notice.purpose),
+                "contact": said.get("contact", campaign.notice.contact),
+                "code": qr_code(person.link),
+            }
+        )
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    template = resources.files(__package__).joinpath(_SHEET).read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        cards=cards, closes=time_in_words(campaign.notice.closes), language=first
+    )
+
+
+def qr_code(text: str) -> str:
+    """Return a QR code as an SVG element."""
+    drawn = io.BytesIO()
+    segno.make(text, micro=False).save(drawn, kind="svg", xmldecl=False, svgns=False, omitsize=True, border=2)
+    return drawn.getvalue().decode()
+
+
+@cache
+def _all_words() -> dict[str, Any]:
+    text = resources.files(__package__).joinpath(_WORDS).read_text(encoding="utf-8")
+    words: dict[str, Any] = json.loads(text)
+    return words
+
+
+def words_of(language: str) -> dict[str, Any]:
+    """Return the words of invitations in a language, in English where they are not translated."""
+    found: dict[str, Any] = _all_words().get(language.partition("-")[0], _all_words()["en"])
+    return found
+
+
+def _invited(collection: Collection, address: str) -> list[Invited]:
+    """Return everybody in the table of people, with the other columns of the table."""
+    campaign, key = collection.campaign, read_keys(collection.keys_file)[0]
+    table = read_table(collection.people_file).fillna("")
+    columns = [str(name) for name in table.columns if name not in ("id", "link")]
+    rows = zip(*(map(str, table[name]) for name in columns), strict=True) if columns else repeat(())
+    return [
+        Invited(
+            node,
+            page_link(address, node, token_for(key, campaign.series, node)),
+            dict(zip(columns, row, strict=True)),
+        )
+        for node, row in zip(map(str, table["id"]), rows, strict=False)  # `repeat` does not end
+    ]
