@@ -178,7 +178,7 @@ def _figures(
         raise BudgetError("--claim is about one mechanism: leave out --neighbours, or --epsilon-x and --epsilon-y")
     if budget.epsilon_x is not None:
         audited = feature_mechanism(features.mechanism, features.sizes, features.sampled, budget.epsilon_x, asked)
-        name = features.mechanism if asked.waves is None else describe(audited)
+        name = features.mechanism if asked.asks_once else describe(audited)
         yield _record_figure(name, audited, draws, beside_lists=bool(waves))
     if budget.epsilon_y is not None:
         label = label_mechanism(budget.classes, budget.epsilon_y, asked)
@@ -193,8 +193,10 @@ def _campaign_figures(asked: Campaign, draws: _Draws) -> Iterator[_Figure]:
     for part in (asked.feature_mechanism, asked.asked.collected_label):
         if part is not None:
             yield _record_figure(describe(part), part, draws, beside_lists=bool(answers))
-    if answers:
-        yield from _list_figures("neighbour lists", answers, draws, turns=asked.asked.documents.turns)
+    if turns := asked.asked.documents.turns:
+        yield from _figures_in_turns(answers, turns, draws)
+    elif answers:
+        yield from _list_figures("neighbour lists", answers, draws)
 
 
 def _record_figure(name: str, audited: Mechanism, draws: _Draws, *, beside_lists: bool) -> _Figure:
@@ -220,30 +222,32 @@ def _show_reports_drawn(total: int) -> Iterator[Callable[[int], None]]:
         yield progress
 
 
-def _list_figures(
-    title: str, waves: Sequence[NeighbourMechanism], draws: _Draws, *, turns: int | None = None
-) -> Iterator[_Figure]:
-    """Audit what one person answers, under each relation that is protected; a claim is about one entry.
-
-    Without turns this is all waves jointly. In turns it is each wave alone, against the claim of the series.
-    """
-    trials, seed, claim = draws
-    losses = [wave.list_loss for wave in waves]
-    stated = ListLoss.sum_of(losses) if turns is None else ListLoss.largest_of(losses)
-    protected = [each for each in ListRelation if math.isfinite(stated.under(each))] if claim is None else []
-    relations = protected or [ListRelation.ONE_ENTRY]
-    drawn_alone = 1 if turns is None else len(set(waves))
-    together = " together" if len(waves) > 1 else ""
-    with _show_reports_drawn(trials * len(relations) * drawn_alone) as progress:
+def _list_figures(title: str, answers: Sequence[NeighbourMechanism], draws: _Draws) -> Iterator[_Figure]:
+    """Audit all answers of one person jointly, under each relation that is protected."""
+    relations = _audited_relations(ListLoss.sum_of(each.list_loss for each in answers), draws)
+    name = f"{title}, {counted(len(answers), 'wave')}{' together' if len(answers) > 1 else ''}"
+    with _show_reports_drawn(draws.trials * len(relations)) as progress:
         for relation in relations:
-            rng = np.random.default_rng(seed)
-            if turns is None:
-                result = statistical_list_audit(waves, relation, trials=trials, rng=rng, claim=claim, progress=progress)
-                yield _Figure(f"{title}, {counted(len(waves), 'wave')}{together}", relation.value, result)
-                continue
-            found = statistical_turns_audit(waves, relation, trials=trials, rng=rng, claim=claim, progress=progress)
+            drawn: dict[str, Any] = {"rng": np.random.default_rng(draws.seed), "progress": progress}
+            result = statistical_list_audit(answers, relation, trials=draws.trials, claim=draws.claim, **drawn)
+            yield _Figure(name, relation.value, result)
+
+
+def _figures_in_turns(answers: Sequence[NeighbourMechanism], turns: int, draws: _Draws) -> Iterator[_Figure]:
+    """Audit each wave alone, of which a person answers one, against the claim of the series."""
+    relations = _audited_relations(ListLoss.largest_of(each.list_loss for each in answers), draws)
+    with _show_reports_drawn(draws.trials * len(relations) * len(set(answers))) as progress:
+        for relation in relations:
+            drawn: dict[str, Any] = {"rng": np.random.default_rng(draws.seed), "progress": progress}
+            found = statistical_turns_audit(answers, relation, trials=draws.trials, claim=draws.claim, **drawn)
             for numbers, result in found.items():
                 listed = ", ".join(map(str, numbers))
                 asked = f"wave {listed}" if len(numbers) == 1 else f"any of the waves {listed}"
-                name = f"{title}, {asked} (in turns: each person answers one of {turns} waves)"
+                name = f"neighbour lists, {asked} (in turns: each person answers one of {turns} waves)"
                 yield _Figure(name, relation.value, result)
+
+
+def _audited_relations(stated: ListLoss, draws: _Draws) -> list[ListRelation]:
+    """Return the relations that are protected; a claim is about one entry."""
+    protected = [each for each in ListRelation if math.isfinite(stated.under(each))]
+    return protected if protected and draws.claim is None else [ListRelation.ONE_ENTRY]

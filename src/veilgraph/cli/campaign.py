@@ -154,7 +154,7 @@ def new(
     )
     graph = None if asked.graph is None else read_graph(asked.graph, nodes=nodes)
     if asked.plan is not None:
-        if series.budget.waves is not None or follows is not None:
+        if follows is not None or not series.budget.asks_once:
             raise CampaignError(
                 "a plan is for a single report: leave out --waves and --private-neighbours, or the plan"
             )

@@ -128,6 +128,11 @@ class WaveBudget:
         if self.waves is None and (self.wave_epsilon is not None or self.wave_epsilon_x is not None):
             raise BudgetError("a budget of each wave needs a number of waves: give waves")
 
+    @property
+    def asks_once(self) -> bool:
+        """Whether everything is asked once, and not in rounds."""
+        return self.waves is None
+
     def of_label(self, epsilon_y: float) -> float:
         """Return the budget of the label in a wave's report.
 
