@@ -136,6 +136,16 @@ def services() -> dict[str, Any]:
     return dict(yaml.safe_load((RECIPE / "compose.yaml").read_text(encoding="utf-8")))
 
 
+def test_every_image_of_others_is_named_by_a_digest_without_a_default(services: dict[str, Any]) -> None:
+    images = [each["image"] for each in services["services"].values() if "image" in each]
+    assert len(images) == 2
+    for name in images:
+        assert re.fullmatch(r"\$\{\w+:-[\w./]+\}@\$\{\w+_DIGEST:\?.*\}", name), name
+    lines = (RECIPE / "Containerfile").read_text(encoding="utf-8").splitlines()
+    assert "ARG PYTHON_DIGEST" in lines
+    assert {line.split()[1] for line in lines if line.startswith("FROM ")} == {"${PYTHON_IMAGE}@${PYTHON_DIGEST}"}
+
+
 def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
