@@ -1,11 +1,11 @@
 """Faults under load: the store holds every acknowledged report exactly once, and nothing that was withdrawn.
 
-    python -m studies.faults [--rounds 100] [--store URL] [--collectors 2] [--waves 3] [--seed 0]
+    python -m studies.faults [--rounds 100] [--store URL] [--collectors 2] [--asked-rounds 3] [--seed 0]
 
 Each round starts collectors on one store, sends reports and withdrawals over several connections, and kills them all
-with SIGKILL after a random number of answers. Every node has two different reports for each wave, and sends any of them
+with SIGKILL after a random number of answers. Every node has two different reports for each round, and sends any
 repeatedly. One request in five withdraws. After each round the store must hold, for every node that did not withdraw,
-the reports that were acknowledged, and at most one report for each node and wave. It must hold no report of a node
+the reports that were acknowledged, and at most one report for each node and round. It must hold no report of a node
 whose withdrawal was acknowledged, or has begun and left a tombstone. Each withdrawal has an entry of the audit log.
 """
 
@@ -31,7 +31,7 @@ from veilgraph.collector.tables import withdrawals
 
 _CONNECTIONS = 16
 _Key = tuple[str, int | None]
-"""Node and wave."""
+"""Node and round."""
 
 
 @dataclass(kw_only=True)
@@ -41,7 +41,7 @@ class Ledger:
     Attributes:
         collection: Reports of every node.
         rng: Source of the order of reports.
-        acknowledged: Acknowledged report of each node and wave.
+        acknowledged: Acknowledged report of each node and round.
         refused: Reports that were refused because the node's other report is stored.
         withdrawn: Nodes whose withdrawal was acknowledged.
         withdrawing: Nodes that sent a withdrawal, acknowledged or not.
@@ -77,13 +77,13 @@ class Ledger:
         """Send one of the two reports of a random node, or withdraw, and return the HTTP status."""
         if self.rng.random() < self.withdrawal_share:
             return await self._withdraw_one(connection)
-        waves = self.collection.campaign.asked.report_parts.get("wave")
+        rounds = self.collection.campaign.asked.report_parts.get("round")
         report = self.collection.report(
             self.rng.randrange(self.collection.campaign.nodes),
             seed=self.rng.randrange(2),
-            wave=None if waves is None else self.rng.randint(1, waves["maximum"]),
+            round_number=None if rounds is None else self.rng.randint(1, rounds["maximum"]),
         )
-        key = report.node, report.wave
+        key = report.node, report.number
         was_withdrawn = report.node in self.withdrawn  # acknowledged before the report was sent
         status, _ = await connection.send(self.collection.put_request(report))
         self.statuses[status] = self.statuses.get(status, 0) + 1
@@ -112,9 +112,9 @@ class Ledger:
     def check(self, store: ReportStore) -> int:
         """Return the number of stored reports; raise AssertionError if the store contradicts the answers."""
         found = list(store.reports.iterate(self.collection.campaign))
-        by_key = {(report.node, report.wave): report for report in found}
+        by_key = {(report.node, report.number): report for report in found}
         if len(by_key) < len(found):
-            raise AssertionError("a node has two reports of one wave")
+            raise AssertionError("a node has two reports of one round")
         with store.database.engine.connect() as connection:
             own = withdrawals.c.campaign == self.collection.campaign.id
             tombstones = set(connection.execute(select(withdrawals.c.node).where(own)).scalars())
@@ -140,11 +140,18 @@ class Ledger:
 
 
 def kill_rounds(
-    *, rounds: int, nodes: int, store: str, folder: Path, seed: int, collectors: int = 2, waves: int | None = None
+    *,
+    rounds: int,
+    nodes: int,
+    store: str,
+    folder: Path,
+    seed: int,
+    collectors: int = 2,
+    asked_rounds: int | None = None,
 ) -> dict[str, object]:
     """Kill the collectors under load, once in each round, and return counts of reports and answers."""
     rng = random.Random(seed)
-    collection = Collection.ring(nodes) if waves is None else Collection.series(nodes, waves=waves)
+    collection = Collection.ring(nodes) if asked_rounds is None else Collection.series(nodes, rounds=asked_rounds)
     ledger = Ledger(collection=collection, rng=rng, withdrawal_share=0.2)
     options = [*ledger.collection.write(folder), "--store", store]
     for number in range(rounds):
@@ -187,7 +194,9 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--store", help="default: a new SQLite file; a PostgreSQL database must be empty")
     parser.add_argument("--collectors", type=int, default=2, help="processes on one store, killed together")
-    parser.add_argument("--waves", type=int, help="number of waves of a series; default: a campaign that asks once")
+    parser.add_argument(
+        "--asked-rounds", type=int, help="number of rounds of a series; default: a campaign that asks once"
+    )
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -200,7 +209,7 @@ def main() -> None:
             folder=folder,
             seed=arguments.seed,
             collectors=arguments.collectors,
-            waves=arguments.waves,
+            asked_rounds=arguments.asked_rounds,
         )
     print(json.dumps(result))
 

@@ -93,7 +93,7 @@ SHORTENED = {
 COLLECTED = "docs/how-to/deployment.md"
 # Files that a page assumes.
 ASSUMED = {
-    "docs/explanation/waves.md": {
+    "docs/explanation/rounds.md": {
         "schema.toml": 'classes = ["well", "ill", "unsure"]\n',
         "edges.csv": "from,to\n1,2\n2,3\n",
     },

@@ -27,7 +27,7 @@ from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.graph import Graph
-from veilgraph.privacy.budget import WaveBudget
+from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -60,18 +60,18 @@ class Collection:
         return cls(campaign=campaign, graph=graph)
 
     @classmethod
-    def series(cls, nodes: int, *, waves: int) -> Collection:
-        """Make a ring of nodes whose label is asked in several waves, all of them open."""
+    def series(cls, nodes: int, *, rounds: int) -> Collection:
+        """Make a ring of nodes whose label is asked in several rounds, all of them open."""
         graph = cls.ring(nodes).graph
         campaign = Campaign.new(
             schema=FeatureSchema(columns=(), classes=tuple(f"c{i}" for i in range(4))),
             graph=graph,
             notice=Notice(purpose="A benchmark", contact="nobody", closes=datetime(2999, 1, 1, tzinfo=UTC)),
-            budget=CampaignBudget(epsilon_y=2.0, rounds=WaveBudget(waves=waves)),
+            budget=CampaignBudget(epsilon_y=2.0, rounds=RoundBudget(rounds=rounds)),
         )
-        return cls(campaign=campaign.revise(open_round=waves), graph=graph)
+        return cls(campaign=campaign.revise(open_round=rounds), graph=graph)
 
-    def report(self, number: int, *, seed: int = 0, wave: int | None = None) -> Report:
+    def report(self, number: int, *, seed: int = 0, round_number: int | None = None) -> Report:
         """Return a random report of one node, from a seed."""
         rng = np.random.default_rng([seed, number])
         features = tuple(rng.integers(0, 2, FEATURES).tolist()) if self.campaign.feature_mechanism else None
@@ -79,7 +79,7 @@ class Collection:
         label: int | tuple[int, ...] = int(rng.integers(0, classes))
         if isinstance(sets := self.campaign.label_mechanism, SubsetSelection):
             label = tuple(sorted(rng.choice(classes, sets.set_size, replace=False).tolist()))
-        return Report(campaign=self.campaign.id, node=f"n{number}", features=features, label=label, wave=wave)
+        return Report(campaign=self.campaign.id, node=f"n{number}", features=features, label=label, number=round_number)
 
     def token(self, node: str) -> str:
         """Return the token of a node."""

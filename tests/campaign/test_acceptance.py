@@ -12,7 +12,7 @@ from veilgraph.campaign.acceptance import PAGE_LIMIT, acceptance_in_words, is_an
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.mechanisms import GRR, LongitudinalGRR
 
-WAVES = Path(__file__).parents[2] / "docs" / "explanation" / "waves.md"
+WAVES = Path(__file__).parents[2] / "docs" / "explanation" / "rounds.md"
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ WAVES = Path(__file__).parents[2] / "docs" / "explanation" / "waves.md"
     [
         (GRR(2, PAGE_LIMIT), True),
         (GRR(2, PAGE_LIMIT + 0.001), False),
-        (LongitudinalGRR(7, 2.0, 1.0, waves=12, values=1), True),
-        (LongitudinalGRR(7, 2.0, 1.0, waves=12, values=2), False),
+        (LongitudinalGRR(7, 2.0, 1.0, rounds=12, values=1), True),
+        (LongitudinalGRR(7, 2.0, 1.0, rounds=12, values=2), False),
     ],
     ids=repr,
 )
@@ -41,9 +41,9 @@ def test_what_is_not_private_is_never_said_to_be_answered() -> None:
 
 @pytest.mark.parametrize("size", range(2, 20))
 def test_people_can_answer_the_documented_series(size: int) -> None:
-    (command,) = re.findall(r"veilgraph campaign new .*--waves .*", WAVES.read_text("utf-8"))
-    epsilon, waves, values = (
-        float(re.findall(rf"--{name} ([\d.]+)", command)[0]) for name in ("epsilon-y", "waves", "values")
+    (command,) = re.findall(r"veilgraph campaign new .*--rounds .*", WAVES.read_text("utf-8"))
+    epsilon, rounds, values = (
+        float(re.findall(rf"--{name} ([\d.]+)", command)[0]) for name in ("epsilon-y", "rounds", "values")
     )
-    series = LongitudinalGRR(size, epsilon, epsilon / 2, waves=int(waves), values=int(values))
+    series = LongitudinalGRR(size, epsilon, epsilon / 2, rounds=int(rounds), values=int(values))
     assert is_answered(guarantee_of(None, series))

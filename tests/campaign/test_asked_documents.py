@@ -17,9 +17,9 @@ def test_a_person_is_asked_in_their_turn_and_in_no_other() -> None:
 
 
 def test_people_are_counted_as_they_are_asked() -> None:
-    label, *of_waves = wave(3, 4).people_asked(NAMES)
+    label, *of_rounds = wave(3, 4).people_asked(NAMES)
     assert label == len(NAMES)
-    assert of_waves == [sum(map(wave(number, 4).is_asked, NAMES)) for number in (1, 2, 3)]
+    assert of_rounds == [sum(map(wave(number, 4).is_asked, NAMES)) for number in (1, 2, 3)]
     assert wave(2, None).people_asked(NAMES) == [len(NAMES)] * 3
     assert Documents(nodes=7).people_asked([]) == [7]
 

@@ -153,7 +153,7 @@ def test_new_campaigns_are_of_format_3_and_ask_for_the_best_set() -> None:
 def test_a_campaign_for_all_features_says_nothing_about_picking_some() -> None:
     schema = FeatureSchema.binary(2, classes=("no", "yes"))
     once = campaign(schema, epsilon_x=1.0, sampled=2, epsilon_y=1.0)
-    series = campaign(schema, epsilon_x=1.0, sampled=2, epsilon_y=1.0, waves=3)
+    series = campaign(schema, epsilon_x=1.0, sampled=2, epsilon_y=1.0, rounds=3)
     for made in (once, series):
         asked = made.asked.words.methods[0]
         assert asked.startswith(("The report has", "Asked in 3 rounds. The report has"))
@@ -256,11 +256,11 @@ def test_the_notice_may_change_and_what_reports_are_bound_to_may_not() -> None:
         "closes",
         "retention",
         "note",
-        "wave",
+        "round",
         "texts",
         "language",
     }
-    assert set(made.asked.bound) == {"format", "schema", "features", "label", "guarantee", "graph", "nonce", "waves"}
+    assert set(made.asked.bound) == {"format", "schema", "features", "label", "guarantee", "graph", "nonce", "rounds"}
 
 
 def test_each_revision_raises_the_version_by_one_and_keeps_the_rest() -> None:

@@ -18,7 +18,7 @@ from veilgraph.campaign.rounds import Rounds
 KINDS: dict[str, tuple[Campaign, type[Asked]]] = {
     "once": (campaign(classes(3), epsilon_y=1.0), Once),
     "the first document of a series": (first_document(), Once),
-    "in rounds": (campaign(classes(3), epsilon_y=1.0, waves=4), Rounds),
+    "in rounds": (campaign(classes(3), epsilon_y=1.0, rounds=4), Rounds),
     "in a wave about neighbours": (waves_of(CLASS)[1], NeighbourWave),
     "in a wave of lists": (waves_of(LIST)[1], NeighbourWave),
 }

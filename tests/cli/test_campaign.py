@@ -596,15 +596,15 @@ def test_submit_hands_reports_in(folder: Path, capsys: Capture, monkeypatch: pyt
         assert "007: stored, in the hour from 2027-01-31T17:00:00Z; receipt s1gnature" in capsys.readouterr().out
 
 
-def test_a_series_of_features_and_label_is_made_answered_and_sent_wave_by_wave(folder: Path, capsys: Capture) -> None:
-    assert new(*BUDGET, "--waves", "3", "--wave-epsilon-x", "0.4") == 0
+def test_a_series_of_features_and_label_is_made_answered_and_sent_round_by_round(folder: Path, capsys: Capture) -> None:
+    assert new(*BUDGET, "--rounds", "3", "--round-epsilon-x", "0.4") == 0
     said = capsys.readouterr().out
     assert "Two records that never change" in said
     assert "the same ones in every round" in said
     assert main([*TOKENS, "--new-key", "--graph", "edges.csv"]) == 0
     store = ["--store", "device", "--limit", "9"]
     assert main([*randomize(*store, node="007"), "--out", "r1.json"]) == 0
-    assert main(["campaign", "revise", "c.json", "--wave", "2"]) == 0
+    assert main(["campaign", "revise", "c.json", "--round", "2"]) == 0
     assert main([*randomize(*store, node="007"), "--out", "r2.json"]) == 0
     campaign = Campaign.from_json(Path("c.json").read_bytes())
     with serving(campaign.to_json()) as collector:
@@ -618,7 +618,7 @@ def test_a_series_of_features_and_label_is_made_answered_and_sent_wave_by_wave(f
         assert "--receipt is for one report" in several
         assert main(["submit", "r2.json", *send]) == 0
         first, second = (Report.parse(document, campaign) for _, _, document in collector.received)
-    assert (first.wave, second.wave) == (1, 2)
+    assert (first.number, second.number) == (1, 2)
     assert first.features is not None
     assert second.features is not None
     assert [code is None for code in first.features] == [code is None for code in second.features]

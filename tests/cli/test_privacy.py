@@ -184,20 +184,20 @@ UNUSED: dict[str, tuple[list[str], str]] = {
     "a mechanism without features": (["--epsilon-y=1", "--mechanism=joint-grr"], "--mechanism would change nothing"),
     "a number without features": (["--epsilon-y=1", "--features=3"], "--features would change nothing"),
     "sizes without features": (["--epsilon-y=1", "--domain-sizes=2,3"], "--domain-sizes would change nothing"),
-    "features of a wave without features": (
-        ["--epsilon-y=1", "--waves=2", "--wave-epsilon-x=1"],
-        "--wave-epsilon-x would change nothing",
+    "features of a round without features": (
+        ["--epsilon-y=1", "--rounds=2", "--round-epsilon-x=1"],
+        "--round-epsilon-x would change nothing",
     ),
-    "a label of a wave without a label": (
-        [*FEATURES, "--features=1", "--waves=2", "--wave-epsilon=1"],
-        "--wave-epsilon would change nothing",
+    "a label of a round without a label": (
+        [*FEATURES, "--features=1", "--rounds=2", "--round-epsilon=1"],
+        "--round-epsilon would change nothing",
     ),
     "classes without a label": ([*FEATURES, "--features=1", "--classes=3"], "--classes would change nothing"),
     "classes of a list": (["--neighbours=list", "--edge-epsilon=1", "--classes=3"], "--classes would change nothing"),
-    "values without waves": (["--epsilon-y=1", "--values=1"], "--values would change nothing"),
-    "waves without a question": (
-        ["--neighbours=class", "--edge-epsilon=1", "--waves=2"],
-        "--waves would change nothing",
+    "values without rounds": (["--epsilon-y=1", "--values=1"], "--values would change nothing"),
+    "rounds without a question": (
+        ["--neighbours=class", "--edge-epsilon=1", "--rounds=2"],
+        "--rounds would change nothing",
     ),
     "a size beside all sizes": (
         [*FEATURES, "--domain-sizes=2,3", "--domain-size=4"],

@@ -406,7 +406,7 @@ def test_whose_turn_it_is_is_said_in_every_language(page: Page, tag: str) -> Non
         for node, key, own in (("u0", "turn.over", 1), ("ü", "turn.later", 3)):
             said = not_asked(page, collector.url + asked_as(node), width=390)
             written = [page.run(f"({number}).toLocaleString(document.documentElement.lang)") for number in (own, 3)]
-            expected = TABLES[tag][key].replace("{wave}", written[0]).replace("{count}", written[1])
+            expected = TABLES[tag][key].replace("{round}", written[0]).replace("{count}", written[1])
             assert said == expected
             assert page.run("document.documentElement.scrollWidth") == 390
         ready(page, collector.url + asked_as("u1"), width=390)

@@ -385,14 +385,14 @@ def test_a_second_invitation_on_the_same_device_needs_another_person_who_says_so
 
 
 @needs_chromium
-def test_a_series_is_answered_wave_by_wave_and_costs_once(page: Page) -> None:
-    series = campaign(FeatureSchema(classes=("well", "ill")), epsilon_y=0.5, waves=6, label="health")
+def test_a_series_is_answered_round_by_round_and_costs_once(page: Page) -> None:
+    series = campaign(FeatureSchema(classes=("well", "ill")), epsilon_y=0.5, rounds=6, label="health")
     choose = "document.querySelectorAll('input[name=q0]')[1].click(); document.getElementById('consent').click();"
     with serving(series.to_json()) as collector:
-        for wave in (1, 2):
+        for number in (1, 2):
             ready(page, collector.url + INVITATION)
             said = page.run("document.body.innerText")
-            assert f"Round {wave} of 6." in said
+            assert f"Round {number} of 6." in said
             assert "neither sent nor stored" not in said, "permanent answers are kept on the device"
             # 0.6225 of the permanent answers and 0.5622 of the reports about them are true: together 0.5152.
             assert "With a chance of 52 in 100 it is yours" in said
@@ -401,9 +401,9 @@ def test_a_series_is_answered_wave_by_wave_and_costs_once(page: Page) -> None:
             page.until("!document.getElementById('review').hidden")
             page.run("document.getElementById('send').click()")
             page.until("!document.getElementById('done').hidden")
-            collector.campaign = series.revise(open_round=wave + 1).to_json()
+            collector.campaign = series.revise(open_round=number + 1).to_json()
         reports = [Report.parse(document, series) for _, _, document in collector.received]
-        assert [report.wave for report in reports] == [1, 2]
+        assert [report.number for report in reports] == [1, 2]
         spent = page.run("document.getElementById('spent').textContent")
         assert spent == f"So far: {math.ceil(100 * series.guarantee.total_user_level) / 100:g} of your limit of 4."
         assert page.complaints == []

@@ -24,7 +24,7 @@ from veilgraph.privacy.strict_json import canonical_json
 pytestmark = NEEDS_CHROMIUM
 
 SERIES = campaign(
-    FeatureSchema(classes=("well", "ill", "unsure")), epsilon_y=2.0, waves=3, wave_epsilon=1.0, label="health"
+    FeatureSchema(classes=("well", "ill", "unsure")), epsilon_y=2.0, rounds=3, round_epsilon=1.0, label="health"
 )
 PICK = "document.querySelectorAll('input[name=q0]')[{}].click(); document.getElementById('consent').click();"
 
@@ -51,8 +51,8 @@ def refused(page: Page, said: str) -> None:
     page.until(f"document.getElementById('problem').textContent.includes({said!r})")
 
 
-def says(status: str, *waves: int) -> tuple[int, bytes]:
-    return 200, json.dumps({"status": status, "waves": waves}).encode()
+def says(status: str, *rounds: int) -> tuple[int, bytes]:
+    return 200, json.dumps({"status": status, "rounds": rounds}).encode()
 
 
 def drawn(page: Page) -> list[str]:
@@ -125,7 +125,7 @@ def withdraw(page: Page) -> None:
 CLOSED = rewritten(CAMPAIGN, notice__closes="2020-01-01T00:00:00Z")
 
 
-@pytest.mark.parametrize("text", [CAMPAIGN.to_json(), CLOSED, rewritten(SERIES, notice__wave=None), SERIES.to_json()])
+@pytest.mark.parametrize("text", [CAMPAIGN.to_json(), CLOSED, rewritten(SERIES, notice__round=None), SERIES.to_json()])
 @pytest.mark.parametrize("invited", [True, False])
 def test_name_and_code_are_enough_to_withdraw_on_a_new_phone(page: Page, text: str, invited: bool) -> None:
     with serving(text) as collector:
@@ -274,7 +274,7 @@ def test_a_memory_that_was_kept_as_a_file_continues_the_series(page: Page) -> No
         assert not shown(page, "problem")
         answer_round(page, 1)
         reports = [Report.parse(document, SERIES) for _, _, document in collector.received]
-        assert [report.wave for report in reports] == [1, 2]
+        assert [report.number for report in reports] == [1, 2]
         permanent = [json.loads(each)["answers"] for key, each in kept(page).items() if "-memory:" in key]
         assert permanent == [json.loads(before[key])["answers"] for key in before if "-memory:" in key]
         assert page.complaints == []

@@ -106,7 +106,7 @@ def test_a_mistyped_name_is_found_before_anything_is_drawn(page: Page, collector
     page.run(TYPE.format(node="u11", code="t0ken") + FILL + SUBMIT)
     page.until("document.getElementById('problem').textContent.includes('do not belong together')")
     assert shown(page, "form")
-    collector.standing = (200, b'{"status": "missing", "waves": []}')
+    collector.standing = (200, b'{"status": "missing", "rounds": []}')
     page.run("document.getElementById('node').value = ' u1 '; document.getElementById('code').value = 't0ken'")
     page.run(SUBMIT)
     page.until("!document.getElementById('review').hidden")
@@ -347,7 +347,7 @@ def test_the_receipt_can_be_checked_by_asking_the_collector(page: Page, collecto
 
 
 SERIES = campaign(
-    FeatureSchema(classes=("well", "ill", "unsure")), epsilon_y=2.0, waves=3, wave_epsilon=1.0, label="health"
+    FeatureSchema(classes=("well", "ill", "unsure")), epsilon_y=2.0, rounds=3, round_epsilon=1.0, label="health"
 )
 PICK = "document.querySelectorAll('input[name=q0]')[{}].click(); document.getElementById('consent').click();"
 
@@ -355,20 +355,22 @@ PICK = "document.querySelectorAll('input[name=q0]')[{}].click(); document.getEle
 def test_a_series_is_answered_once_in_each_round_and_counted_once(page: Page) -> None:
     cost = ceil(100 * SERIES.guarantee.total_user_level - 1e-5) / 100
     with serving(SERIES.to_json()) as collector:
-        for wave in (1, 2):
-            collector.campaign = (SERIES if wave == 1 else SERIES.revise(open_round=2)).to_json()
+        for number in (1, 2):
+            collector.campaign = (SERIES if number == 1 else SERIES.revise(open_round=2)).to_json()
             ready(page, collector.url + INVITATION, width=390)
-            assert words(page, "round") == f"Round {wave} of 3."
+            assert words(page, "round") == f"Round {number} of 3."
             assert words(page, "cost") == f"All rounds of this survey together cost {cost:g}."
             assert shown(page, "form")
             assert not shown(page, "shared"), "the same person in another round"
-            assert words(page, "sum") == (f"With this survey: {cost:g}." if wave == 1 else "They are counted already.")
+            assert words(page, "sum") == (
+                f"With this survey: {cost:g}." if number == 1 else "They are counted already."
+            )
             page.run(PICK.format(1) + SUBMIT)
             page.until("!document.getElementById('review').hidden")
             assert page.run("document.documentElement.scrollWidth") == 390
             send(page)
             page.until("!document.getElementById('done').hidden")
-            assert Report.parse(collector.received[-1][2], SERIES).wave == wave
+            assert Report.parse(collector.received[-1][2], SERIES).number == number
             assert words(page, "spent") == f"So far: {cost:g} of your limit of 4."
             ready(page, collector.url + INVITATION)
             assert shown(page, "done")
@@ -381,7 +383,7 @@ def test_a_series_is_answered_once_in_each_round_and_counted_once(page: Page) ->
         assert page.complaints == []
 
 
-FEATURES_IN_WAVES = campaign(
+FEATURES_IN_ROUNDS = campaign(
     FeatureSchema(
         columns=(
             Column(name="smokes", values=("no", "yes")),
@@ -393,7 +395,7 @@ FEATURES_IN_WAVES = campaign(
     epsilon_x=0.4,
     sampled=2,
     epsilon_y=0.5,
-    waves=3,
+    rounds=3,
     label="health",
 )
 ANSWERS = """for (const name of ['q0', 'q1', 'q3']) document.querySelectorAll(`input[name=${name}]`)[1].click();
@@ -401,8 +403,8 @@ document.querySelector('input[name=q2-skip]').click(); document.getElementById('
 
 
 def test_features_of_a_series_are_the_same_ones_in_every_round(page: Page) -> None:
-    with serving(FEATURES_IN_WAVES.to_json()) as collector:
-        for wave in (1, 2):
+    with serving(FEATURES_IN_ROUNDS.to_json()) as collector:
+        for number in (1, 2):
             ready(page, collector.url + INVITATION, width=390)
             assert "2 are chosen at random in your first round, and stay the same" in words(page, "rounds")
             assert "if none of your answers changes from round to round" in words(page, "levels")
@@ -414,12 +416,12 @@ def test_features_of_a_series_are_the_same_ones_in_every_round(page: Page) -> No
             assert page.run("document.documentElement.scrollWidth") == 390
             send(page)
             page.until("!document.getElementById('done').hidden")
-            collector.campaign = FEATURES_IN_WAVES.revise(open_round=wave + 1).to_json()
-        first, second = (Report.parse(document, FEATURES_IN_WAVES) for _, _, document in collector.received)
+            collector.campaign = FEATURES_IN_ROUNDS.revise(open_round=number + 1).to_json()
+        first, second = (Report.parse(document, FEATURES_IN_ROUNDS) for _, _, document in collector.received)
         assert first.features is not None
         assert second.features is not None
         assert [code is None for code in first.features] == [code is None for code in second.features]
-        assert (first.wave, second.wave) == (1, 2)
+        assert (first.number, second.number) == (1, 2)
         assert page.complaints == []
 
 
@@ -469,7 +471,7 @@ def test_a_series_says_how_likely_a_report_is_true_and_that_the_device_remembers
         assert f"With a chance of {chance} in 100 it is yours" in words(page, "meaning")
         assert "this device remembers them for the next rounds" in words(page, "stay")
         assert page.run("document.querySelectorAll('#levels li').length") == 2
-        with serving(rewritten(SERIES, notice__wave=None)) as paused:
+        with serving(rewritten(SERIES, notice__round=None)) as paused:
             ready(page, paused.url)
             assert "No round of this survey is open now" in words(page, "problem")
             assert not shown(page, "form")

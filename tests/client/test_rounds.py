@@ -1,4 +1,4 @@
-"""A series of waves on a device: permanent answers, one report for each wave, in Python and in the browser."""
+"""A series of rounds on a device: permanent answers, one report for each round, in Python and in the browser."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from veilgraph.campaign import Campaign, Report
 from veilgraph.client import answered, answering, verify
 from veilgraph.client.series import Memory
 from veilgraph.errors import CampaignError, DomainError, RunError
-from veilgraph.privacy.mechanisms import WaveEvidence
+from veilgraph.privacy.mechanisms import RoundEvidence
 
-MONTHLY = campaign(classes(5), epsilon_y=2.0, waves=12, values=2)
+MONTHLY = campaign(classes(5), epsilon_y=2.0, rounds=12, values=2)
 SERIES = {
-    "twelve waves, two values": MONTHLY,
-    "one value": campaign(classes(3), epsilon_y=1.0, waves=6, values=1, wave_epsilon=2.0),
-    "as many values as classes": campaign(classes(3), epsilon_y=0.5, waves=4, values=3),
-    "one wave": campaign(classes(2), epsilon_y=3.0, waves=1, values=2),
-    "most waves": campaign(classes(4), epsilon_y=2.0, waves=36, values=2, wave_epsilon=0.25),
-    "a large epsilon": campaign(classes(18), epsilon_y=20.0, waves=5, values=3, wave_epsilon=30.0),
+    "twelve rounds, two values": MONTHLY,
+    "one value": campaign(classes(3), epsilon_y=1.0, rounds=6, values=1, round_epsilon=2.0),
+    "as many values as classes": campaign(classes(3), epsilon_y=0.5, rounds=4, values=3),
+    "one round": campaign(classes(2), epsilon_y=3.0, rounds=1, values=2),
+    "most rounds": campaign(classes(4), epsilon_y=2.0, rounds=36, values=2, round_epsilon=0.25),
+    "a large epsilon": campaign(classes(18), epsilon_y=20.0, rounds=5, values=3, round_epsilon=30.0),
 }
 by_name = pytest.mark.parametrize("name", SERIES)
 LIMIT = 1e6
 
 
-def at(series: Campaign, wave: int, version: int | None = None) -> Campaign:
-    return replace(series, notice=replace(series.notice, open_round=wave, version=version or wave))
+def at(series: Campaign, number: int, version: int | None = None) -> Campaign:
+    return replace(series, notice=replace(series.notice, open_round=number, version=version or number))
 
 
-def mechanism(series: Campaign) -> WaveEvidence:
-    assert isinstance(series.label_mechanism, WaveEvidence)
+def mechanism(series: Campaign) -> RoundEvidence:
+    assert isinstance(series.label_mechanism, RoundEvidence)
     return series.label_mechanism
 
 
 def histories(series: Campaign, count: int = 40) -> list[tuple[list[int], list[int]]]:
     """Return random histories with words, half of which are those at which a decision turns."""
     rng, made = random.Random(1), mechanism(series)
-    tables = made.permanent.table, made.wave.table
+    tables = made.permanent.table, made.round.table
     turns = [edge + step for table in tables for edge in (table.true, table.true + table.other) for step in (-1, 0)]
     turns = [word for word in [0, 2**53 - 1, *turns] if 0 <= word < 2**53]
     return [
         (
-            [rng.randrange(made.domain_size) for _ in range(made.waves)],
-            [rng.choice(turns) if rng.random() < 0.5 else rng.getrandbits(53) for _ in range(2 * made.waves)],
+            [rng.randrange(made.domain_size) for _ in range(made.rounds)],
+            [rng.choice(turns) if rng.random() < 0.5 else rng.getrandbits(53) for _ in range(2 * made.rounds)],
         )
         for _ in range(count)
     ]
@@ -69,8 +69,8 @@ def by_the_package(series: Campaign, values: list[int], words: list[int]) -> tup
 def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name: str) -> None:
     series = SERIES[name]
     questions = [
-        verify(at(series, wave).to_json(), max_epsilon=LIMIT, now=BEFORE)
-        for wave in range(1, mechanism(series).waves + 1)
+        verify(at(series, number).to_json(), max_epsilon=LIMIT, now=BEFORE)
+        for number in range(1, mechanism(series).rounds + 1)
     ]
     for values, words in histories(series):
         left, memory = iter(words), Memory()
@@ -85,11 +85,11 @@ def test_the_same_words_make_the_same_reports_in_the_browser() -> None:
     items, expected = [], []
     for series in SERIES.values():
         for values, words in histories(series, count=12):
-            documents = [at(series, wave).to_json() for wave in range(1, len(values) + 1)]
+            documents = [at(series, number).to_json() for number in range(1, len(values) + 1)]
             items.append({"campaigns": documents, "values": values, "words": words})
             reports, left = by_the_package(series, values, words)
             expected.append({"result": {"reports": reports, "consumed": len(words) - left}})
-    assert in_node("waves", items) == expected
+    assert in_node("rounds", items) == expected
 
 
 @by_name
@@ -102,25 +102,25 @@ def test_the_client_computes_the_stated_guarantee_by_itself(name: str) -> None:
 
 
 FORGERIES: dict[str, dict[str, Any]] = {
-    "a smaller cost of unchanged values": {"waves__guarantee__unchanged": "1.5"},
-    "a smaller cost of answers that repeat in the same waves": {"waves__guarantee__same_pattern": "1.5"},
-    "a smaller cost of any histories": {"waves__guarantee__any_histories": "1.5"},
+    "a smaller cost of unchanged values": {"rounds__guarantee__unchanged": "1.5"},
+    "a smaller cost of answers that repeat in the same rounds": {"rounds__guarantee__same_pattern": "1.5"},
+    "a smaller cost of any histories": {"rounds__guarantee__any_histories": "1.5"},
     "a smaller total": {"guarantee__user_level__label": "2", "guarantee__user_level__total": "2"},
-    "a relation left out": {"waves__guarantee": {"unchanged": "2"}},
-    "more waves": {"waves__count": 13},
-    "too many waves": {"waves__count": 37},
-    "no waves": {"waves__count": 0},
-    "more values": {"waves__values": 3},
-    "more values than classes": {"waves__values": 6},
-    "a wave table that tells more": {"waves__table": {"domain_size": 5, "true": 2**53 - 2**42, "other": 2**40}},
-    "a wave table of another domain": {"waves__table": {"domain_size": 2, "true": 2**53 - 2**50, "other": 2**50}},
+    "a relation left out": {"rounds__guarantee": {"unchanged": "2"}},
+    "more rounds": {"rounds__count": 13},
+    "too many rounds": {"rounds__count": 37},
+    "no rounds": {"rounds__count": 0},
+    "more values": {"rounds__values": 3},
+    "more values than classes": {"rounds__values": 6},
+    "a round table that tells more": {"rounds__table": {"domain_size": 5, "true": 2**53 - 2**42, "other": 2**40}},
+    "a round table of another domain": {"rounds__table": {"domain_size": 2, "true": 2**53 - 2**50, "other": 2**50}},
     "a permanent table that tells more": {"label__table": {"domain_size": 5, "true": 2**53 - 2**42, "other": 2**40}},
-    "an open wave beyond the last": {"notice__wave": 13},
-    "wave 0": {"notice__wave": 0},
-    "a wave that is true": {"notice__wave": True},
-    "a wave without waves": {"waves": None},
-    "an unknown key": {"waves__extra": 1},
-    "an epsilon of 0": {"waves__epsilon": "0"},
+    "an open round beyond the last": {"notice__round": 13},
+    "round 0": {"notice__round": 0},
+    "a round that is true": {"notice__round": True},
+    "a round without rounds": {"rounds": None},
+    "an unknown key": {"rounds__extra": 1},
+    "an epsilon of 0": {"rounds__epsilon": "0"},
 }
 
 
@@ -148,11 +148,11 @@ def answer(series: Campaign, label: str | None, store: Path, **settings: Any) ->
     return answering.answer(series.to_json(), {"label": label}, store=store, **given)
 
 
-def test_each_wave_is_drawn_once_and_all_cost_once(tmp_path: Path) -> None:
-    for wave in range(1, 13):
-        report = answer(at(MONTHLY, wave), "c1", tmp_path)
-        assert Report.parse(report, MONTHLY).wave == wave
-        assert answer(at(MONTHLY, wave), "c4", tmp_path) == report, "the wave was drawn again"
+def test_each_round_is_drawn_once_and_all_cost_once(tmp_path: Path) -> None:
+    for number in range(1, 13):
+        report = answer(at(MONTHLY, number), "c1", tmp_path)
+        assert Report.parse(report, MONTHLY).number == number
+        assert answer(at(MONTHLY, number), "c4", tmp_path) == report, "the round was drawn again"
     (kept,) = answered(tmp_path)
     assert float(kept.epsilon) == pytest.approx(mechanism(MONTHLY).series_loss.any_histories)
     memory = json.loads(next(tmp_path.glob("*.memory.json")).read_text())
@@ -161,7 +161,7 @@ def test_each_wave_is_drawn_once_and_all_cost_once(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_the_cost_of_all_waves_is_refused_before_the_first(tmp_path: Path) -> None:
+def test_the_cost_of_all_rounds_is_refused_before_the_first(tmp_path: Path) -> None:
     for record in ("c1", "not a class"):  # the record is not read
         with pytest.raises(CampaignError, match="above"):
             answer(MONTHLY, record, tmp_path, max_epsilon=mechanism(MONTHLY).series_loss.any_histories - 0.01)
@@ -169,21 +169,21 @@ def test_the_cost_of_all_waves_is_refused_before_the_first(tmp_path: Path) -> No
 
 
 def test_a_device_goes_on_after_more_values_than_the_series_answers(tmp_path: Path) -> None:
-    for wave, label in enumerate(["c0", "c1", "c2", "c3", "c4", "c0"], start=1):
-        answer(at(MONTHLY, wave), label, tmp_path)
+    for number, label in enumerate(["c0", "c1", "c2", "c3", "c4", "c0"], start=1):
+        answer(at(MONTHLY, number), label, tmp_path)
     memory = json.loads(next(tmp_path.glob("*.memory.json")).read_text())
     assert set(memory["answers"]) == {"0", "1"}
     assert memory["current"] == 0
     assert len(memory["reports"]) == 6
 
 
-def test_a_wave_may_be_left_out_and_an_earlier_one_is_over(tmp_path: Path) -> None:
+def test_a_round_may_be_left_out_and_an_earlier_one_is_over(tmp_path: Path) -> None:
     answer(at(MONTHLY, 3, 1), "c1", tmp_path)
     first = answer(at(MONTHLY, 5, 2), "c1", tmp_path)
-    with pytest.raises(CampaignError, match="wave 4 is over"):
+    with pytest.raises(CampaignError, match="round 4 is over"):
         answer(at(MONTHLY, 4, 3), "c1", tmp_path)
     assert answer(at(MONTHLY, 5, 4), "c1", tmp_path) == first
-    with pytest.raises(CampaignError, match="no wave"):
+    with pytest.raises(CampaignError, match="no round"):
         answer(replace(MONTHLY, notice=replace(MONTHLY.notice, open_round=None, version=5)), "c1", tmp_path)
 
 
@@ -213,9 +213,9 @@ def test_without_its_memory_a_device_draws_nothing_again(tmp_path: Path) -> None
         path.unlink(missing_ok=True)
         if text is not None:
             path.write_text(text)
-        for wave in (1, 2):
+        for number in (1, 2):
             with pytest.raises(RunError, match="damaged"):
-                answer(at(MONTHLY, wave, 2 * i + wave), "c1", tmp_path)
+                answer(at(MONTHLY, number, 2 * i + number), "c1", tmp_path)
     path.write_text(whole)
     answer(at(MONTHLY, 2, 2 * len(damaged)), "c1", tmp_path)
 
@@ -229,19 +229,19 @@ def test_a_crash_before_the_cost_is_recorded_keeps_the_permanent_answer(tmp_path
 
 @needs_node
 def test_the_browser_keeps_a_series_as_python_does() -> None:
-    waves = [1, 1, 2, 3, 4, 3, 5]
+    rounds = [1, 1, 2, 3, 4, 3, 5]
     labels = ["c0", "c4", "c1", "c2", "c0", "c0", "c9"]
     requests = [
-        {"campaign": at(MONTHLY, wave, version).to_json(), "record": {"label": label}, "node": "u", "maxEpsilon": 9}
-        for wave, version, label in zip(waves, [1, 1, 2, 3, 4, 5, 6], labels, strict=True)
+        {"campaign": at(MONTHLY, number, version).to_json(), "record": {"label": label}, "node": "u", "maxEpsilon": 9}
+        for number, version, label in zip(rounds, [1, 1, 2, 3, 4, 5, 6], labels, strict=True)
     ]
     (reply,) = in_node("sequence", [{"requests": requests}])
     replies, kept = reply["result"]["replies"], reply["result"]["kept"]
     assert replies[0] == replies[1]
-    assert replies[3] == replies[5], "an answered wave was drawn again"
+    assert replies[3] == replies[5], "an answered round was drawn again"
     assert "not a declared value" in replies[6]["error"]
     reports = [Report.parse(each["result"], MONTHLY) for each in replies[:6]]
-    assert [report.wave for report in reports] == waves[:6]
+    assert [report.number for report in reports] == rounds[:6]
     memory = json.loads(kept[f"veilgraph-memory:{MONTHLY.id}:u"])
     assert set(memory["answers"]) == {"0", "1"}
     assert memory["current"] == 0

@@ -34,7 +34,7 @@ class Collector:
     def __init__(self, replies: list[tuple[int, dict[str, str]]]) -> None:
         self.replies = replies
         self.answer: bytes | None = None
-        self.standing = b'{"status":"missing","waves":[]}'
+        self.standing = b'{"status":"missing","rounds":[]}'
         self.asked: list[tuple[str, str]] = []
         self.seen: list[tuple[str, str, bytes]] = []
         collector = self
@@ -102,7 +102,7 @@ def test_a_report_is_put_under_its_node_with_its_token(code: int, stored: bool) 
 def test_no_second_report_leaves_the_device_and_none_that_is_not_wanted(standing: str | None) -> None:
     with collector(200) as running:
         running.standing = (
-            b"<html>Welcome!" if standing is None else json.dumps({"status": standing, "waves": []}).encode()
+            b"<html>Welcome!" if standing is None else json.dumps({"status": standing, "rounds": []}).encode()
         )
         with pytest.raises(SendError):
             send(running.url, REPORT, "t0ken", attempts=1)
@@ -111,9 +111,9 @@ def test_no_second_report_leaves_the_device_and_none_that_is_not_wanted(standing
     assert len(running.seen) == len(running.asked) == 1
 
 
-def test_a_report_of_a_later_wave_is_sent() -> None:
+def test_a_report_of_a_later_round_is_sent() -> None:
     with collector(201) as running:
-        running.standing = b'{"status":"earlier","waves":[1]}'
+        running.standing = b'{"status":"earlier","rounds":[1]}'
         assert has_reported(running.url, "a/b", "t0ken") == "earlier"
         assert send(running.url, REPORT, "t0ken")
 

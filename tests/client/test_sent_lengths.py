@@ -27,11 +27,11 @@ from veilgraph.graph import Graph
 from veilgraph.privacy.mechanisms import RandomizedNeighbourList
 
 SERIES = {
-    "a series of features and label": campaign(MIXED, epsilon_x=1.0, sampled=2, epsilon_y=2.0, waves=12, values=3),
-    "a series of the label": campaign(MIXED, epsilon_y=2.0, waves=3),
-    "a series of all features": campaign(MIXED, epsilon_x=2.0, sampled=5, waves=10),
+    "a series of features and label": campaign(MIXED, epsilon_x=1.0, sampled=2, epsilon_y=2.0, rounds=12, values=3),
+    "a series of the label": campaign(MIXED, epsilon_y=2.0, rounds=3),
+    "a series of all features": campaign(MIXED, epsilon_x=2.0, sampled=5, rounds=10),
 }
-ONCE_OR_IN_WAVES = CAMPAIGNS | SERIES
+ONCE_OR_IN_ROUNDS = CAMPAIGNS | SERIES
 ABOUT_NEIGHBOURS = {name: waves_of(mechanism)[1] for name, mechanism in ANSWERS.items()} | {"list": waves_of(LIST)[1]}
 # Ids of up to 256 bytes: \\u00fc is six, a character beyond U+FFFF twelve.
 NODES = ("1", "u17", "ann@example.org", '"quoted\\"', "\u00fc", "\u00fc" * 42, "\U0001f4cf" * 21, "x" * 256)
@@ -44,7 +44,7 @@ def drawn(asked: Campaign, store: Path, seed: int, node: str) -> DrawnReport:
     for name in list(record):
         if rng.random() < 0.3 and asked.feature_mechanism is not None:
             record[name] = None
-    if seed and (rounds := asked.asked.report_parts.get("wave")):
+    if seed and (rounds := asked.asked.report_parts.get("round")):
         asked = asked.revise(open_round=rng.randint(1, rounds["maximum"]), note="later")
     text = asked.to_json()
     return answer(text, record, node=node, store=store / str(seed), max_epsilon=1e9, now=BEFORE)
@@ -76,9 +76,9 @@ def reports_of(asked: Campaign, folder: Path) -> list[DrawnReport]:
     return reports
 
 
-@pytest.mark.parametrize("name", ONCE_OR_IN_WAVES | ABOUT_NEIGHBOURS)
+@pytest.mark.parametrize("name", ONCE_OR_IN_ROUNDS | ABOUT_NEIGHBOURS)
 def test_all_reports_of_a_campaign_are_sent_with_one_length_that_the_server_knows(name: str, tmp_path: Path) -> None:
-    asked = (ONCE_OR_IN_WAVES | ABOUT_NEIGHBOURS)[name]
+    asked = (ONCE_OR_IN_ROUNDS | ABOUT_NEIGHBOURS)[name]
     reports = reports_of(asked, tmp_path)
     assert len(reports) > 8
     assert {len(report.text) for report in reports} == {sent_length(asked, "u1")}
@@ -92,9 +92,9 @@ def test_all_reports_of_a_campaign_are_sent_with_one_length_that_the_server_know
 
 
 @needs_node
-@pytest.mark.parametrize("name", ONCE_OR_IN_WAVES | ABOUT_NEIGHBOURS)
+@pytest.mark.parametrize("name", ONCE_OR_IN_ROUNDS | ABOUT_NEIGHBOURS)
 def test_the_browser_sends_the_same_bytes(name: str, tmp_path: Path) -> None:
-    asked = (ONCE_OR_IN_WAVES | ABOUT_NEIGHBOURS)[name]
+    asked = (ONCE_OR_IN_ROUNDS | ABOUT_NEIGHBOURS)[name]
     reports = reports_of(asked, tmp_path)
     (reply,) = in_node("sent", [{"campaign": asked.to_json(), "reports": reports}])
     assert reply == {"result": [report.text for report in reports]}

@@ -1,4 +1,4 @@
-"""Features in a series of waves on a device: the same ones in every wave, from permanent answers."""
+"""Features in a series of rounds on a device: the same ones in every round, from permanent answers."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ COLUMNS = (
     Column(name="drinks", values=("no", "yes")),
 )
 SCHEMA = FeatureSchema(columns=COLUMNS, classes=("a", "b", "c"))
-FEATURES_ALONE = campaign(SCHEMA, epsilon_x=1.0, sampled=2, waves=6, values=2)
-BOTH = campaign(SCHEMA, epsilon_x=1.0, sampled=2, epsilon_y=2.0, waves=12, values=2, wave_epsilon_x=0.7)
+FEATURES_ALONE = campaign(SCHEMA, epsilon_x=1.0, sampled=2, rounds=6, values=2)
+BOTH = campaign(SCHEMA, epsilon_x=1.0, sampled=2, epsilon_y=2.0, rounds=12, values=2, round_epsilon_x=0.7)
 SERIES = {
     "features alone": FEATURES_ALONE,
     "features and label": BOTH,
-    "all features, one value": campaign(SCHEMA, epsilon_x=0.5, sampled=4, epsilon_y=1.0, waves=5, values=1),
-    "more values than some features have": campaign(SCHEMA, epsilon_x=2.0, sampled=3, waves=4, values=4),
+    "all features, one value": campaign(SCHEMA, epsilon_x=0.5, sampled=4, epsilon_y=1.0, rounds=5, values=1),
+    "more values than some features have": campaign(SCHEMA, epsilon_x=2.0, sampled=3, rounds=4, values=4),
     "merged columns": campaign(
-        FeatureSchema.binary(7, classes=["x", "y"], group=2), epsilon_x=1.0, sampled=2, epsilon_y=1.0, waves=3
+        FeatureSchema.binary(7, classes=["x", "y"], group=2), epsilon_x=1.0, sampled=2, epsilon_y=1.0, rounds=3
     ),
 }
 by_name = pytest.mark.parametrize("name", SERIES)
@@ -54,20 +54,20 @@ def mechanism(series: Campaign) -> LongitudinalFeatures:
 
 
 def questions(series: Campaign) -> list[Question]:
-    waves = range(1, mechanism(series).waves + 1)
-    return [verify(at(series, wave).to_json(), max_epsilon=LIMIT, now=BEFORE) for wave in waves]
+    rounds = range(1, mechanism(series).rounds + 1)
+    return [verify(at(series, number).to_json(), max_epsilon=LIMIT, now=BEFORE) for number in rounds]
 
 
 def histories(series: Campaign, count: int = 30) -> list[tuple[list[list[int]], list[int]]]:
     """Return random histories with words, half of which are those at which a decision turns."""
     rng, made = random.Random(1), mechanism(series)
-    tables = [t for each in made.series.values() for t in (each.permanent.table, each.wave.table)]
+    tables = [t for each in made.series.values() for t in (each.permanent.table, each.round.table)]
     turns = [edge + step for t in tables for edge in (t.true, t.true + t.other) for step in (-1, 0)]
     turns = [word for word in [0, 2**53 - 1, *turns] if 0 <= word < 2**53]
-    needed = 2 * made.num_features * (made.waves + 1) + 2 * made.waves
+    needed = 2 * made.num_features * (made.rounds + 1) + 2 * made.rounds
     return [
         (
-            [[rng.randrange(size) for size in made.domain_sizes] for _ in range(made.waves)],
+            [[rng.randrange(size) for size in made.domain_sizes] for _ in range(made.rounds)],
             [rng.choice(turns) if rng.random() < 0.5 else rng.getrandbits(53) for _ in range(needed)],
         )
         for _ in range(count)
@@ -75,10 +75,10 @@ def histories(series: Campaign, count: int = 30) -> list[tuple[list[list[int]], 
 
 
 def reported(memory: Memory, size: int) -> list[list[int | None]]:
-    """Return the features of each wave that was answered."""
+    """Return the features of each round that was answered."""
     return [
-        [memory.features[i].reports[wave] if i in memory.features else None for i in range(size)]
-        for wave in sorted(memory.waves)
+        [memory.features[i].reports[number] if i in memory.features else None for i in range(size)]
+        for number in sorted(memory.rounds)
     ]
 
 
@@ -91,21 +91,21 @@ def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name
         for question, values in zip(asked, history, strict=True):
             memory = remember(question, memory, tuple(values), None, word=left.__next__)
         rng = ScriptedWords(list(words))
-        drawn = made.randomize(np.array(history).reshape(1, -1), rng=rng).reshape(made.waves, -1).tolist()
-        expected = [[None if code == -1 else code for code in wave] for wave in drawn]
+        drawn = made.randomize(np.array(history).reshape(1, -1), rng=rng).reshape(made.rounds, -1).tolist()
+        expected = [[None if code == -1 else code for code in number] for number in drawn]
         assert reported(memory, made.num_features) == expected
         assert len(list(left)) == len(rng.left)
 
 
 def answers(series: Campaign, history: list[list[int]], rng: random.Random) -> list[tuple[Answers, Any]]:
-    """Return features and label of each wave; some are left out."""
+    """Return features and label of each round; some are left out."""
     made, label = mechanism(series), series.label_mechanism
     return [
         (
             tuple(None if rng.random() < 0.2 else value for value in values),
             None if label is None or rng.random() < 0.2 else rng.randrange(label.domain_size),
         )
-        for values in history[: made.waves]
+        for values in history[: made.rounds]
     ]
 
 
@@ -114,7 +114,7 @@ def test_the_same_words_make_the_same_reports_in_python_and_in_the_browser() -> 
     items, expected, rng = [], [], random.Random(2)
     for series in SERIES.values():
         asked = questions(series)
-        documents = [at(series, wave).to_json() for wave in range(1, len(asked) + 1)]
+        documents = [at(series, number).to_json() for number in range(1, len(asked) + 1)]
         for history, words in histories(series, count=10):
             left, memory, given = iter(words), Memory(), answers(series, history, rng)
             for question, (features, label) in zip(asked, given, strict=True):
@@ -125,7 +125,7 @@ def test_the_same_words_make_the_same_reports_in_python_and_in_the_browser() -> 
             consumed = len(words) - len(list(left))
             said = {"reports": list(memory.reports.values()), "features": kept, "consumed": consumed}
             expected.append({"result": said})
-    assert in_node("waves", items) == expected
+    assert in_node("rounds", items) == expected
 
 
 @by_name
@@ -140,27 +140,27 @@ def test_the_client_computes_the_stated_guarantee_by_itself(name: str) -> None:
 
 def tables(series: Campaign, part: str) -> list[dict[str, int]]:
     document = json.loads(series.to_json())["bound"]
-    return list(document["features"]["tables"] if part == "features" else document["waves"]["features"]["tables"])
+    return list(document["features"]["tables"] if part == "features" else document["rounds"]["features"]["tables"])
 
 
 TELLING = {"domain_size": 2, "true": 2**53 - 2**40, "other": 2**40}
 FORGERIES: dict[str, dict[str, Any]] = {
-    "a smaller cost of unchanged values": {"waves__guarantee__unchanged": "1.5"},
-    "a smaller cost of any histories": {"waves__guarantee__any_histories": "1.5"},
+    "a smaller cost of unchanged values": {"rounds__guarantee__unchanged": "1.5"},
+    "a smaller cost of any histories": {"rounds__guarantee__any_histories": "1.5"},
     "a smaller cost of the features": {"guarantee__user_level__features": "1"},
     "a smaller attribute level": {"guarantee__attribute_level": ["0.1"] * 4},
-    "a wave table that tells more": {"waves__features__tables": [TELLING, *tables(BOTH, "waves")[1:]]},
+    "a round table that tells more": {"rounds__features__tables": [TELLING, *tables(BOTH, "rounds")[1:]]},
     "a permanent table that tells more": {"features__tables": [TELLING, *tables(BOTH, "features")[1:]]},
-    "a missing table": {"waves__features__tables": tables(BOTH, "waves")[1:]},
-    "tables in another order": {"waves__features__tables": tables(BOTH, "waves")[::-1]},
+    "a missing table": {"rounds__features__tables": tables(BOTH, "rounds")[1:]},
+    "tables in another order": {"rounds__features__tables": tables(BOTH, "rounds")[::-1]},
     "more features": {"features__sampled": 3},
-    "more values": {"waves__values": 3},
-    "more waves": {"waves__count": 13},
+    "more values": {"rounds__values": 3},
+    "more rounds": {"rounds__count": 13},
     "features by another mechanism": {"features__mechanism": "grr_fs"},
-    "features that are asked once": {"waves__features": None},
-    "an epsilon of 0": {"waves__features__epsilon": "0"},
-    "an unknown key": {"waves__features__extra": 1},
-    "no label in the waves": {"waves__table": None},
+    "features that are asked once": {"rounds__features": None},
+    "an epsilon of 0": {"rounds__features__epsilon": "0"},
+    "an unknown key": {"rounds__features__extra": 1},
+    "no label in the rounds": {"rounds__table": None},
 }
 
 
@@ -190,8 +190,8 @@ def test_features_by_grr_are_refused_outside_a_series() -> None:
         Campaign.from_json(rewritten(once, features__mechanism="grr"))
 
 
-def answer(series: Campaign, store: Path, wave: int, version: int = 0, **record: object) -> dict[str, Any]:
-    document = at(series, wave, version or wave).to_json()
+def answer(series: Campaign, store: Path, number: int, version: int = 0, **record: object) -> dict[str, Any]:
+    document = at(series, number, version or number).to_json()
     return answering.answer(document, RECORD | record, node="u", store=store, max_epsilon=99.0, now=BEFORE)
 
 
@@ -203,10 +203,10 @@ def remembered(store: Path) -> dict[str, Any]:
     return dict(json.loads(next(store.glob("*.memory.json")).read_text()))
 
 
-def test_every_wave_reports_the_same_features_from_one_permanent_answer_for_each_value(tmp_path: Path) -> None:
-    reports = [answer(BOTH, tmp_path, wave) for wave in range(1, 13)]
+def test_every_round_reports_the_same_features_from_one_permanent_answer_for_each_value(tmp_path: Path) -> None:
+    reports = [answer(BOTH, tmp_path, number) for number in range(1, 13)]
     assert len({tuple(asked(report)) for report in reports}) == 1
-    assert [Report.parse(report, BOTH).wave for report in reports] == list(range(1, 13))
+    assert [Report.parse(report, BOTH).number for report in reports] == list(range(1, 13))
     memory = remembered(tmp_path)
     assert sorted(map(int, memory["features"])) == asked(reports[0])
     assert all(len(feature["answers"]) == 1 for feature in memory["features"].values())
@@ -214,7 +214,7 @@ def test_every_wave_reports_the_same_features_from_one_permanent_answer_for_each
     assert float(kept.epsilon) == pytest.approx(BOTH.guarantee.total_user_level)
 
 
-def test_an_answered_wave_is_not_drawn_again_and_its_record_is_not_read(tmp_path: Path) -> None:
+def test_an_answered_round_is_not_drawn_again_and_its_record_is_not_read(tmp_path: Path) -> None:
     first = answer(BOTH, tmp_path, 1)
     before = remembered(tmp_path)
     assert answer(BOTH, tmp_path, 1, colour="not a colour") == first
@@ -222,10 +222,10 @@ def test_an_answered_wave_is_not_drawn_again_and_its_record_is_not_read(tmp_path
 
 
 def test_a_feature_that_is_left_out_has_one_permanent_answer_of_its_own(tmp_path: Path) -> None:
-    """So leaving out for twelve waves costs what a value costs that never changes, and nobody can tell."""
+    """So leaving out for twelve rounds costs what a value costs that never changes, and nobody can tell."""
     none: dict[str, Any] = {"smokes": None, "colour": None, "age": None, "drinks": None}
-    for wave in (1, 2, 3):
-        answer(BOTH, tmp_path, wave, **none)
+    for number in (1, 2, 3):
+        answer(BOTH, tmp_path, number, **none)
     answer(BOTH, tmp_path, 4)  # a second value of each
     answer(BOTH, tmp_path, 5, smokes="no", colour="red", age=70, drinks="yes")  # a third one is no change
     for i, feature in remembered(tmp_path)["features"].items():
@@ -247,7 +247,7 @@ def test_the_permanent_answer_of_what_is_left_out_is_uniform(size: int) -> None:
         assert memory.reports == {1: drawn % size}
 
 
-def test_a_label_that_is_left_out_is_visible_and_the_wave_counts_as_answered(tmp_path: Path) -> None:
+def test_a_label_that_is_left_out_is_visible_and_the_round_counts_as_answered(tmp_path: Path) -> None:
     first = answer(BOTH, tmp_path, 1, label=None)
     assert first["label"] is None
     assert Report.parse(first, BOTH).features is not None
@@ -275,15 +275,15 @@ def test_the_browser_keeps_a_series_as_python_does() -> None:
     left_out = dict.fromkeys(("smokes", "colour", "age", "drinks"))
     records = [RECORD | left_out, RECORD, RECORD | {"label": None}, RECORD | {"label": None}, RECORD | {"age": 999}]
     requests = [
-        {"campaign": at(BOTH, wave, version).to_json(), "record": record, "node": "u", "maxEpsilon": 99}
-        for wave, version, record in zip([1, 1, 2, 3, 4], [1, 1, 2, 3, 4], records, strict=True)
+        {"campaign": at(BOTH, number, version).to_json(), "record": record, "node": "u", "maxEpsilon": 99}
+        for number, version, record in zip([1, 1, 2, 3, 4], [1, 1, 2, 3, 4], records, strict=True)
     ]
     (reply,) = in_node("sequence", [{"requests": requests}])
     replies, kept = reply["result"]["replies"], reply["result"]["kept"]
-    assert replies[0] == replies[1], "an answered wave was drawn again"
+    assert replies[0] == replies[1], "an answered round was drawn again"
     assert "'age' must be a number" in replies[4]["error"]
     reports = [each["result"] for each in replies[:4]]
-    assert [Report.parse(each, BOTH).wave for each in reports] == [1, 1, 2, 3]
+    assert [Report.parse(each, BOTH).number for each in reports] == [1, 1, 2, 3]
     assert len({tuple(asked(each)) for each in reports}) == 1
     assert [each["label"] is None for each in reports] == [False, False, True, True]
     place = f"veilgraph-memory:{BOTH.id}:u"

@@ -24,13 +24,13 @@ pytestmark = pytest.mark.slow
 NODES = 2000
 
 
-@pytest.mark.parametrize(("collectors", "waves"), [(1, None), (2, 3)])
+@pytest.mark.parametrize(("collectors", "asked_rounds"), [(1, None), (2, 3)])
 def test_nothing_acknowledged_is_lost_and_nothing_withdrawn_returns_when_collectors_are_killed(
-    store_url: str, tmp_path: Path, collectors: int, waves: int | None
+    store_url: str, tmp_path: Path, collectors: int, asked_rounds: int | None
 ) -> None:
     """A few rounds; `python -m studies.faults` does a hundred."""
     result = kill_rounds(
-        rounds=4, nodes=500, store=store_url, folder=tmp_path, seed=1, collectors=collectors, waves=waves
+        rounds=4, nodes=500, store=store_url, folder=tmp_path, seed=1, collectors=collectors, asked_rounds=asked_rounds
     )
     assert isinstance(result["acknowledged"], int)
     assert isinstance(result["withdrawn"], int)

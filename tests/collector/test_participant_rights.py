@@ -96,17 +96,17 @@ def ask(client: httpx.Client, node: str, headers: dict[str, str] | None = None) 
 
 
 def test_only_the_nodes_own_token_asks_whether_it_has_reported(client: httpx.Client) -> None:
-    """The answer is a word and the waves, so that it says nothing of the report."""
-    assert ask(client, "n8").json() == {"status": "missing", "waves": []}
+    """The answer is a word and the rounds, so that it says nothing of the report."""
+    assert ask(client, "n8").json() == {"status": "missing", "rounds": []}
     assert put(client, "n8").status_code == 201
-    assert ask(client, "n8").json() == {"status": "stored", "waves": []}
+    assert ask(client, "n8").json() == {"status": "stored", "rounds": []}
     for headers in ({}, COLLECTION.headers("n9"), COLLECTION.admin):
         refused = ask(client, "n8", headers)
         assert (refused.status_code, refused.json()["error"]) == (401, "wrong_token")
     unknown = ask(client, "nobody")
     assert (unknown.status_code, unknown.json()["error"]) == (404, "unknown_node")
     delete(client, "n8")
-    assert ask(client, "n8").json() == {"status": "withdrawn", "waves": []}
+    assert ask(client, "n8").json() == {"status": "withdrawn", "rounds": []}
 
 
 def test_who_objects_before_answering_is_not_asked_again(client: httpx.Client, store: ReportStore) -> None:

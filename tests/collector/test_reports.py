@@ -143,7 +143,7 @@ def test_a_report_that_someone_altered_in_the_database_is_noticed(tmp_path: Path
     store.close()
 
 
-def test_a_store_says_in_which_waves_a_node_reported(store_url: str) -> None:
+def test_a_store_says_in_which_rounds_a_node_reported(store_url: str) -> None:
     store = ReportStore.open(store_url)
 
     def reported(node: str, wave: int | None = 2) -> tuple[str, list[int]]:
@@ -151,7 +151,7 @@ def test_a_store_says_in_which_waves_a_node_reported(store_url: str) -> None:
         return standing.value, waves
 
     sent = {"n1": (1, 3), "n2": (2,), "n4": (None,)}
-    drawn = [replace(COLLECTION.report(node), wave=wave) for node, waves in sent.items() for wave in waves]
+    drawn = [replace(COLLECTION.report(node), number=wave) for node, waves in sent.items() for wave in waves]
     store.reports.put(drawn, now=0)
     answers = [("earlier", [1, 3]), ("stored", [2]), ("missing", []), ("earlier", [])]
     assert [reported(node) for node in ("n1", "n2", "n3", "n4")] == answers

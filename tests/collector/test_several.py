@@ -35,7 +35,7 @@ from veilgraph.collector.served_campaign import ServedCampaign
 from veilgraph.collector.several import CampaignsTogether
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
-from veilgraph.privacy.budget import WaveBudget
+from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.schema import FeatureSchema
 
 UNLIMITED = Limits(requests_per_second=0)
@@ -53,17 +53,17 @@ def credentials(name: str) -> Credentials:
 
 
 class Series(Collection):
-    """A series of three waves on a ring; reports are of the first."""
+    """A series of three rounds on a ring; reports are of the first."""
 
     def report(self, node: str, **_: Any) -> Report:
-        return Report(campaign=self.campaign.id, node=node, features=None, label=1, wave=1)
+        return Report(campaign=self.campaign.id, node=node, features=None, label=1, number=1)
 
 
 SERIES = Campaign.new(
     schema=FeatureSchema(classes=("by bicycle", "by car", "by train")),
     graph=RING.graph,
-    notice=Notice(purpose="Tests of waves", contact="tests@example.org", closes=CLOSES),
-    budget=CampaignBudget(epsilon_y=1.0, rounds=WaveBudget(waves=3, wave_epsilon=0.5)),
+    notice=Notice(purpose="Tests of rounds", contact="tests@example.org", closes=CLOSES),
+    budget=CampaignBudget(epsilon_y=1.0, rounds=RoundBudget(rounds=3, round_epsilon=0.5)),
     label="commute",
 )
 COLLECTIONS = {
@@ -318,7 +318,7 @@ def test_an_operator_runs_a_campaign_and_a_series_through_sigkill(store_url: str
             export = httpx.get(f"{server.url}/c/{name}/dashboard/reports.parquet", headers=each.admin).content
             table = pd.read_parquet(BytesIO(export))
             assert set(table["node"]) == kept[name]
-            assert set(table.get("wave", [])) == ({1} if each is MOBILITY else set())
+            assert set(table.get("round", [])) == ({1} if each is MOBILITY else set())
             assert send(f"{server.url}/c/{name}", each.drawn("n3"), each.token("n3"))
         assert server.stop() == 0
     assert main(["campaign", "audit-log", "--store", store_url, "--check"]) == 0

@@ -58,12 +58,12 @@ def test_who_withdraws_before_reporting_is_not_stored_either(store: ReportStore)
 
 
 def test_a_withdrawal_deletes_every_wave_of_the_node_and_of_its_campaign_only(store: ReportStore) -> None:
-    waves = [replace(COLLECTION.report(node), wave=wave) for node in ("n1", "n2") for wave in (1, 2)]
+    waves = [replace(COLLECTION.report(node), number=wave) for node in ("n1", "n2") for wave in (1, 2)]
     assert [result.outcome for result in store.reports.put([*waves, ANOTHER.report("n1")], now=0)] == [STORED] * 5
     assert [result.outcome for result in store.reports.put(waves, now=0)] == [SAME] * 4
     store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=0)
     assert [store.reports.count(CAMPAIGN.id, wave=wave) for wave in (0, 1, 2, None)] == [0, 1, 1, 2]
-    assert store.reports.put([replace(COLLECTION.report("n1"), wave=3)], now=0) == [(WITHDRAWN, 0)]
+    assert store.reports.put([replace(COLLECTION.report("n1"), number=3)], now=0) == [(WITHDRAWN, 0)]
     assert store.reports.count(ANOTHER.campaign.id) == 1
 
 

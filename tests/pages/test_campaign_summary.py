@@ -31,7 +31,7 @@ from veilgraph.pages.campaign_summary import (
     render_summary,
 )
 from veilgraph.privacy.audit import worst_case_epsilon
-from veilgraph.privacy.budget import WaveBudget
+from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.epsilon import HistoryRelation
 from veilgraph.privacy.mechanisms import GRR
 from veilgraph.privacy.schema import FeatureSchema
@@ -82,7 +82,7 @@ def words_of(document: str) -> str:
 
 
 SERIES = campaign(
-    FeatureSchema.binary(5, classes=("no", "yes")), epsilon_x=0.5, sampled=2, epsilon_y=1.0, waves=12, values=2
+    FeatureSchema.binary(5, classes=("no", "yes")), epsilon_x=0.5, sampled=2, epsilon_y=1.0, rounds=12, values=2
 )
 
 
@@ -222,7 +222,7 @@ def test_a_series_says_what_all_its_rounds_reveal_together() -> None:
         schema=FeatureSchema(classes=("well", "ill")),
         graph=Collection.ring(5).graph,
         notice=Notice(purpose="How are you?", contact="tests@example.org", closes=CAMPAIGN.notice.closes),
-        budget=CampaignBudget(epsilon_y=1.0, rounds=WaveBudget(waves=6)),
+        budget=CampaignBudget(epsilon_y=1.0, rounds=RoundBudget(rounds=6)),
         label="health",
     )
     whole, unchanged = exposures_of(series)

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.budget import ONCE, PrivacyBudget, WaveBudget, check_features_budget, check_sampled
+from veilgraph.privacy.budget import ONCE, PrivacyBudget, RoundBudget, check_features_budget, check_sampled
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -0.1, -math.inf, math.nan])
@@ -73,10 +73,10 @@ def test_a_collection_has_one_budget_or_a_curve_has_totals() -> None:
         of(totals=(), epsilon_x=None, epsilon_y=0.0)
 
 
-def test_a_wave_spends_half_of_a_permanent_answer_unless_it_is_said() -> None:
-    assert (ONCE.waves, WaveBudget(waves=3).of_label(2.0), WaveBudget(waves=3).of_feature(3.0)) == (None, 1.0, 1.5)
-    said = WaveBudget(waves=3, wave_epsilon=0.25, wave_epsilon_x=0.75)
+def test_a_round_spends_half_of_a_permanent_answer_unless_it_is_said() -> None:
+    assert (ONCE.rounds, RoundBudget(rounds=3).of_label(2.0), RoundBudget(rounds=3).of_feature(3.0)) == (None, 1.0, 1.5)
+    said = RoundBudget(rounds=3, round_epsilon=0.25, round_epsilon_x=0.75)
     assert (said.of_label(2.0), said.of_feature(3.0)) == (0.25, 0.75)
     for label, feature in ((1.0, None), (None, 1.0)):
-        with pytest.raises(BudgetError, match="needs a number of waves"):
-            WaveBudget(wave_epsilon=label, wave_epsilon_x=feature)
+        with pytest.raises(BudgetError, match="needs a number of rounds"):
+            RoundBudget(round_epsilon=label, round_epsilon_x=feature)

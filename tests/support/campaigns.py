@@ -16,7 +16,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.notice import Notice
 from veilgraph.graph import Graph
-from veilgraph.privacy.budget import WaveBudget
+from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.mechanisms import GRR, JointGRR, OSRandom, SubsetSelection
 from veilgraph.privacy.mechanisms.random_source import WORDS
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -47,9 +47,9 @@ def grouped(**settings: Any) -> dict[str, Any]:
     """Return arguments of `Campaign.new`: what is said in a notice and what a budget has, in objects of their own."""
     told: dict[str, Any] = {"purpose": "To learn", "contact": "privacy@example.org", "closes": CLOSES}
     told |= {name: settings.pop(name) for name in ("purpose", "contact", "closes", "retention") if name in settings}
-    rounds = {each.name: settings.pop(each.name) for each in fields(WaveBudget) if each.name in settings}
+    rounds = {each.name: settings.pop(each.name) for each in fields(RoundBudget) if each.name in settings}
     budget = {name: settings.pop(name) for name in ("epsilon_x", "sampled", "epsilon_y") if name in settings}
-    return {"notice": Notice(**told), "budget": CampaignBudget(**budget, rounds=WaveBudget(**rounds)), **settings}
+    return {"notice": Notice(**told), "budget": CampaignBudget(**budget, rounds=RoundBudget(**rounds)), **settings}
 
 
 def with_mechanisms(made: Campaign, **mechanisms: Any) -> Campaign:

@@ -37,7 +37,7 @@ def rounds_of(question: Question) -> Rounds:
 
 def remember(question: Question, memory: Memory, features: Answers | None, label: int | None, *, word: Word) -> Memory:
     """Return what a device remembers after the round that the campaign's notice opens."""
-    return rounds_of(question).remember(memory, question.notice.wave, lambda: (features, label), word)
+    return rounds_of(question).remember(memory, question.notice.round, lambda: (features, label), word)
 
 
 def ask(text: str, store: Path, record: Any = RECORD, **settings: Any) -> dict[str, Any]:

@@ -152,8 +152,8 @@ JOINT_FORGERIES: dict[str, dict[str, Any]] = {
 NOTICE_FORGERIES: dict[str, dict[str, Any]] = {
     "an unknown key": {"notice__extra": 1},
     "an unknown key of the bound part": {"bound__extra": 1},
-    "waves that no client knows": {"bound__waves": {"count": 2}},
-    "a wave without waves": {"notice__wave": 1},
+    "rounds that no client knows": {"bound__rounds": {"count": 2}},
+    "a round without rounds": {"notice__round": 1},
     "another format inside": {"bound__format": 2},
     "true for a format inside": {"bound__format": True},
     "another format outside": {"format": 2},

@@ -69,7 +69,10 @@ class Collector(ThreadingHTTPServer):
         self.asked_from: list[str | None] = []  # what was asked of published files
         self.answer: bytes | None = None
         self.codes: list[int] = []
-        self.standing: tuple[int, bytes] = (200, b'{"status": "missing", "waves": []}')  # whether the node has reported
+        self.standing: tuple[int, bytes] = (
+            200,
+            b'{"status": "missing", "rounds": []}',
+        )  # whether the node has reported
         self.asked: list[tuple[str, str]] = []
         self.received: list[tuple[str, str, dict[str, Any]]] = []
         self.withdrawn: list[tuple[str, str]] = []

@@ -68,14 +68,14 @@ const work = {
         return { features, label, consumed: next };
       });
     }),
-  // All waves of a series, one campaign for each, from one stream of words.
-  waves: ({ campaigns, values, features, words }) =>
+  // All rounds of a series, one campaign for each, from one stream of words.
+  rounds: ({ campaigns, values, features, words }) =>
     attempt(async () => {
       let next = 0,
         memory = module.UNANSWERED;
       for (const [i, value] of values.entries()) {
         const question = await module.verify(campaigns[i], { maxEpsilon, now });
-        memory = module.randomizeWave(question, memory, features?.[i] ?? null, value, () => words[next++]);
+        memory = module.randomizeRound(question, memory, features?.[i] ?? null, value, () => words[next++]);
       }
       const kept = Object.entries(memory.features ?? {}).map(([i, each]) => [i, Object.values(each.reports)]);
       return {

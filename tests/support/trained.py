@@ -11,7 +11,7 @@ from veilgraph.deploy import GivenReports, Model, Source, TrainingOptions, open_
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.progress import Watch, unwatched
 
-_SOURCE = ("nodes", "waves", "tables")
+_SOURCE = ("nodes", "rounds", "tables")
 _OPTIONS = {field.name for field in fields(TrainingOptions)} - {"parameters"}
 
 

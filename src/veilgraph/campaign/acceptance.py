@@ -26,5 +26,5 @@ def acceptance_in_words(guarantee: Guarantee) -> str:
         return f"Devices answer it: {spent} is within the page's limit of {limit} for all surveys of a person together."
     return (
         f"Devices refuse it unless their people raise the page's limit of {limit} for all surveys together: "
-        f"{spent} is above it. Lower the epsilons, or the waves and values of a series."
+        f"{spent} is above it. Lower the epsilons, or the rounds and values of a series."
     )

@@ -21,7 +21,7 @@ from veilgraph.privacy.mechanisms import (
     JointGRR,
     LongitudinalFeatures,
     NeighbourMechanism,
-    WaveEvidence,
+    RoundEvidence,
 )
 from veilgraph.privacy.mechanisms.registry import LabelOnce
 from veilgraph.privacy.plain_text import look
@@ -36,7 +36,7 @@ from veilgraph.privacy.strict_json import (
 )
 
 FeatureMechanism = GRRFS | JointGRR | LongitudinalFeatures
-CampaignLabel = LabelOnce | WaveEvidence
+CampaignLabel = LabelOnce | RoundEvidence
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -153,7 +153,7 @@ class Asked(ABC):
     def check_round(self, open_round: int | None) -> None:
         """Refuse the number of an open round that this campaign does not have."""
         if open_round is not None:
-            raise CampaignError("wave: the campaign has no waves; leave it out")
+            raise CampaignError("round: the campaign has no rounds; leave it out")
 
     def is_round_open(self, number: int | None, open_round: int | None) -> bool:
         """Return whether reports of a round are accepted, if the last one that was opened is `open_round`."""

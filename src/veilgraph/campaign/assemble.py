@@ -18,12 +18,12 @@ from veilgraph.privacy.mechanisms import (
     JointGRR,
     LabelMechanism,
     LongitudinalFeatures,
-    WaveEvidence,
+    RoundEvidence,
 )
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
-from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
+from veilgraph.privacy.mechanisms.round_evidence import NO_REPORT
 
-WAVES = ("all", "latest")
+ROUNDS = ("all", "latest")
 """Reports of a series that are learned from: all of each person, which is the default, or the latest."""
 
 
@@ -32,13 +32,13 @@ class ReportCodes:
     """Codes of all reports, one row for each node of the graph; rows without a report are zero and masked.
 
     Attributes:
-        features: codes of the features, `[nodes, features]`; those that all waves of a series give together.
-        labels: reports of the label as its mechanism has them: `[nodes]`, `[nodes, words]` or `[nodes, waves]`.
+        features: codes of the features, `[nodes, features]`; those that all rounds of a series give together.
+        labels: reports of the label as its mechanism has them: `[nodes]`, `[nodes, words]` or `[nodes, rounds]`.
         has_features: mask of the rows of `features` that were reported, `[nodes]`.
         has_label: mask of the entries of `labels` that were reported, `[nodes]`.
         feature_mechanism: that reads `features`; None if no features are collected.
         label_mechanism: that reads `labels`; None if no label is collected.
-        feature_waves: features in each wave of a series, `[nodes, waves, features]`; None where they are asked once.
+        feature_rounds: features in each round of a series, `[nodes, rounds, features]`; None where they are asked once.
         has_answer: mask of the nodes that answered a wave about neighbours, `[nodes]`; None where none is asked.
     """
 
@@ -48,7 +48,7 @@ class ReportCodes:
     has_label: NDArray[np.bool_] = field(repr=False)
     feature_mechanism: GRRFS | JointGRR | LongitudinalFeatures | None
     label_mechanism: LabelMechanism | None
-    feature_waves: NDArray[Any] | None = field(default=None, repr=False)
+    feature_rounds: NDArray[Any] | None = field(default=None, repr=False)
     has_answer: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     @property
@@ -58,22 +58,22 @@ class ReportCodes:
         return reported if self.has_answer is None else reported | self.has_answer
 
 
-def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, waves: str = WAVES[0]) -> ReportCodes:
+def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, rounds: str = ROUNDS[0]) -> ReportCodes:
     """Collect the codes of reports in arrays; reports of nodes that left the graph are ignored.
 
     Args:
         campaign: campaign of the reports.
         graph: the public graph, as it is now.
-        reports: valid reports, at most one for each node and wave; they are read one at a time.
-        waves: reports of a series to learn from, one of `WAVES`.
+        reports: valid reports, at most one for each node and round; they are read one at a time.
+        rounds: reports of a series to learn from, one of `ROUNDS`.
     """
-    if waves not in WAVES:
-        raise CampaignError(f"waves is '{waves}': choose {' or '.join(WAVES)}")
+    if rounds not in ROUNDS:
+        raise CampaignError(f"rounds is '{rounds}': choose {' or '.join(ROUNDS)}")
     mechanism, asked, nodes = campaign.label_mechanism, campaign.feature_mechanism, graph.num_nodes
     features = np.zeros((nodes, campaign.schema.num_features), dtype=code_type(campaign))
-    of_waves = None
+    of_rounds = None
     if isinstance(asked, LongitudinalFeatures):
-        of_waves = np.full((nodes, asked.waves, asked.num_features), NOT_ASKED, dtype=asked.code_type)
+        of_rounds = np.full((nodes, asked.rounds, asked.num_features), NOT_ASKED, dtype=asked.code_type)
     labels = np.zeros(nodes, dtype=np.int64) if mechanism is None else mechanism.blank(nodes)
     has_features, has_label, has_answer = (np.zeros(nodes, dtype=np.bool_) for _ in range(3))
     number_of = {name: number for number, name in enumerate(graph.names)}
@@ -85,17 +85,17 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
         has_answer[node] = report.answer is not None
         if report.features is not None:
             codes = [NOT_ASKED if code is None else code for code in report.features]
-            row = features[node] if of_waves is None or report.wave is None else of_waves[node, report.wave - 1]
+            row = features[node] if of_rounds is None or report.number is None else of_rounds[node, report.number - 1]
             row[:], has_features[node] = codes, True
-        if report.label is not None and report.wave is not None:
-            labels[node, report.wave - 1], has_label[node] = report.label, True
+        if report.label is not None and report.number is not None:
+            labels[node, report.number - 1], has_label[node] = report.label, True
         elif report.label is not None:
             named[node], has_label[node] = report.label, True
-    if isinstance(mechanism, WaveEvidence):
-        mechanism = WaveEvidence.of(mechanism, labels, latest=waves == "latest")
-    if isinstance(asked, LongitudinalFeatures) and of_waves is not None:
-        asked = asked.combining(of_waves, latest=waves == "latest")
-        features = asked.evidence(of_waves)
+    if isinstance(mechanism, RoundEvidence):
+        mechanism = RoundEvidence.of(mechanism, labels, latest=rounds == "latest")
+    if isinstance(asked, LongitudinalFeatures) and of_rounds is not None:
+        asked = asked.combining(of_rounds, latest=rounds == "latest")
+        features = asked.evidence(of_rounds)
     if named and campaign.label_mechanism is not None:
         labels[list(named)] = campaign.label_mechanism.encode([*named.values()])
     return ReportCodes(
@@ -105,7 +105,7 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
         has_label=has_label,
         feature_mechanism=asked,
         label_mechanism=mechanism,
-        feature_waves=of_waves,
+        feature_rounds=of_rounds,
         has_answer=has_answer,
     )
 
@@ -117,17 +117,17 @@ def code_type(campaign: Campaign) -> type[np.integer[Any]]:
 
 
 def perturbed_graph(
-    campaign: Campaign, graph: Graph, reports: Iterable[Report], *, waves: str = WAVES[0]
+    campaign: Campaign, graph: Graph, reports: Iterable[Report], *, rounds: str = ROUNDS[0]
 ) -> PerturbedGraph:
     """Combine the public graph with the campaign's reports; what was not reported is masked.
 
     Args:
         campaign: campaign of the reports.
         graph: the public graph, as it is now: it may have grown since the campaign began.
-        reports: valid reports, at most one for each node and wave; those of nodes that left the graph are ignored.
-        waves: reports of a series to learn from, one of `WAVES`.
+        reports: valid reports, at most one for each node and round; those of nodes that left the graph are ignored.
+        rounds: reports of a series to learn from, one of `ROUNDS`.
     """
-    return perturbed_graph_of_codes(campaign, graph, read_codes(campaign, graph, reports, waves=waves))
+    return perturbed_graph_of_codes(campaign, graph, read_codes(campaign, graph, reports, rounds=rounds))
 
 
 def perturbed_graph_of_codes(campaign: Campaign, graph: Graph, codes: ReportCodes) -> PerturbedGraph:
@@ -143,7 +143,7 @@ def perturbed_graph_of_codes(campaign: Campaign, graph: Graph, codes: ReportCode
         has_label=codes.has_label,
         feature_mechanism=codes.feature_mechanism,
         label_mechanism=codes.label_mechanism,
-        feature_waves=codes.feature_waves,
+        feature_rounds=codes.feature_rounds,
     )
 
 
@@ -158,7 +158,7 @@ def check_graph(campaign: Campaign, graph: Graph) -> Graph:
 
 
 def reports_of(perturbed: PerturbedGraph, campaign: Campaign) -> Iterator[Report]:
-    """Return the reports of a perturbed graph, in the order of nodes and waves: the inverse of `perturbed_graph`."""
+    """Return the reports of a perturbed graph, in the order of nodes and rounds: the inverse of `perturbed_graph`."""
     mechanism, has_label = perturbed.label_mechanism, np.flatnonzero(perturbed.has_label)
     labels = perturbed.labels[has_label]
     label_of = dict(zip(has_label.tolist(), mechanism.decode(labels), strict=True))
@@ -169,20 +169,20 @@ def reports_of(perturbed: PerturbedGraph, campaign: Campaign) -> Iterator[Report
                 features = _reported(perturbed.features[node]) if perturbed.has_features[node] else None
                 yield replace(report, features=features, label=label_of.get(node))
             else:
-                yield from _reports_of_waves(perturbed, node, report, label_of.get(node))
+                yield from _reports_of_rounds(perturbed, node, report, label_of.get(node))
 
 
-def _reports_of_waves(
+def _reports_of_rounds(
     perturbed: PerturbedGraph, node: int, report: Report, labels: list[int] | None
 ) -> Iterator[Report]:
-    """Return the reports of one node in each wave in which it sent one."""
-    codes = perturbed.feature_waves if perturbed.has_features[node] else None
+    """Return the reports of one node in each round in which it sent one."""
+    codes = perturbed.feature_rounds if perturbed.has_features[node] else None
     count = len(codes[node]) if codes is not None else len(labels or ())
-    for wave in range(count):
-        features = None if codes is None else _reported(codes[node, wave])
-        label = None if labels is None or labels[wave] == NO_REPORT else labels[wave]
+    for number in range(count):
+        features = None if codes is None else _reported(codes[node, number])
+        label = None if labels is None or labels[number] == NO_REPORT else labels[number]
         if features is not None or label is not None:
-            yield replace(report, features=features, label=label, wave=wave + 1)
+            yield replace(report, features=features, label=label, number=number + 1)
 
 
 def _reported(codes: NDArray[Any]) -> tuple[int | None, ...] | None:

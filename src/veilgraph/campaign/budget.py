@@ -8,8 +8,8 @@ from typing import Any
 from veilgraph.campaign.once import Once
 from veilgraph.campaign.rounds import Rounds
 from veilgraph.errors import CampaignError
-from veilgraph.privacy.budget import ONCE, WaveBudget
-from veilgraph.privacy.mechanisms import GRRFS, LongitudinalFeatures, WaveEvidence
+from veilgraph.privacy.budget import ONCE, RoundBudget
+from veilgraph.privacy.mechanisms import GRRFS, LongitudinalFeatures, RoundEvidence
 from veilgraph.privacy.mechanisms.registry import LabelOnce, best_label_mechanism
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -31,7 +31,7 @@ class CampaignBudget:
     epsilon_x: float | None = None
     sampled: int | None = None
     epsilon_y: float | None = None
-    rounds: WaveBudget = ONCE
+    rounds: RoundBudget = ONCE
 
     def __post_init__(self) -> None:
         if (self.epsilon_x is None) != (self.sampled is None):
@@ -46,10 +46,10 @@ class CampaignBudget:
         """
         if self.epsilon_x is not None and not schema.num_features:
             raise CampaignError("the schema has no columns: leave epsilon_x and sampled out, or declare columns")
-        if self.rounds.waves is None:
+        if self.rounds.rounds is None:
             features, label = self._features(schema), self._label(schema)
             return Once(schema=schema, feature_mechanism=features, label_mechanism=label, **about)
-        return self._rounds(schema, self.rounds.waves, about)
+        return self._rounds(schema, self.rounds.rounds, about)
 
     def _features(self, schema: FeatureSchema) -> GRRFS | None:
         if self.epsilon_x is None or self.sampled is None:
@@ -69,5 +69,5 @@ class CampaignBudget:
         if self.epsilon_y is not None:
             permanent = float(self.epsilon_y)
             of_round = float(self.rounds.of_label(permanent))
-            label = WaveEvidence(schema.num_classes, permanent, of_round, number, self.rounds.values)
+            label = RoundEvidence(schema.num_classes, permanent, of_round, number, self.rounds.values)
         return Rounds(schema=schema, feature_mechanism=features, label_mechanism=label, **about)

@@ -28,7 +28,7 @@ from veilgraph.privacy.strict_json import (
     parse_json,
 )
 
-_KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "wave", "texts", "language"}
+_KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "round", "texts", "language"}
 _TEXTS = ("purpose", "contact", "note")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -83,7 +83,7 @@ class Notice:
             retention=None if parts["retention"] is None else expect_time(parts["retention"], "retention"),
             note=expect_text(parts["note"], "note", min_length=0),
             texts=in_order(parts["texts"], parts["language"]),
-            open_round=parts["wave"],
+            open_round=parts["round"],
             version=parts["version"],
         )
 
@@ -97,7 +97,7 @@ class Notice:
             "closes": self.closes.strftime(TIME_FORMAT),
             "retention": None if self.retention is None else self.retention.strftime(TIME_FORMAT),
             "note": self.note,
-            "wave": self.open_round,
+            "round": self.open_round,
             "texts": dict(self.texts),
             "language": next(iter(self.texts), None),
         }
@@ -132,7 +132,7 @@ class Notice:
         """
         if open_round is not None and self.open_round is not None and open_round < self.open_round:
             raise CampaignError(
-                f"wave is {open_round}, but wave {self.open_round} is open: devices answer no earlier one"
+                f"round is {open_round}, but round {self.open_round} is open: devices answer no earlier one"
             )
         revised = replace(
             self,

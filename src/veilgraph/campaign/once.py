@@ -45,7 +45,7 @@ class Once(Asked):
 
     format = FORMAT
     key = "nonce"
-    bound_keys = frozenset({"format", "schema", "features", "label", "guarantee", "graph", "nonce", "waves"})
+    bound_keys = frozenset({"format", "schema", "features", "label", "guarantee", "graph", "nonce", "rounds"})
     report_keys = frozenset({"features", "label"})
 
     nonce: str
@@ -110,7 +110,7 @@ class Once(Asked):
             "label": None if self.label_mechanism is None else self.label_mechanism.document,
             "guarantee": (self.stated or StatedGuarantee.of(self.guarantee)).document,
             "nonce": self.nonce,
-            "waves": None,
+            "rounds": None,
         }
 
     @cached_property

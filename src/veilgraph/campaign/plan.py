@@ -22,7 +22,7 @@ _LATER: dict[str, Any] = {"purpose": "planned", "contact": "planned", "closes": 
 _NO_NONCE = "0" * 32
 """Stands for the nonce in the draft: each campaign that follows a plan draws its own."""
 _PLANNED = ("note", "texts", "language")
-_NOTICE: dict[str, Any] = {**_LATER, "version": 1, "retention": None, "wave": None}
+_NOTICE: dict[str, Any] = {**_LATER, "version": 1, "retention": None, "round": None}
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ class Report:
         node: name of the node in the public graph.
         features: code of each feature; None for a feature that the device did not pick.
         label: code of the class, or the codes of a set of classes in ascending order.
-        wave: number of the wave that it answers, from 1; None where the campaign has no waves.
+        number: number of the round, or of the wave about neighbours, that it answers, from 1; None where it is asked
+            once.
         answer: answer to a wave about neighbours: a count for each class, the codes of a set in ascending order, or the
             text of a randomized list.
         series: id of the first document of the series about neighbours; the store keeps all its reports together.
@@ -41,7 +42,7 @@ class Report:
     node: str
     features: tuple[int | None, ...] | None = None
     label: int | tuple[int, ...] | None = None
-    wave: int | None = None
+    number: int | None = None
     answer: tuple[int, ...] | str | None = None
     series: str | None = None
 
@@ -72,8 +73,8 @@ class Report:
             return {"campaign": self.campaign, "node": self.node, "answer": answer}
         features = None if self.features is None else list(self.features)
         label = list(self.label) if isinstance(self.label, tuple) else self.label
-        wave = {} if self.wave is None else {"wave": self.wave}
-        return {"campaign": self.campaign, "node": self.node, "features": features, "label": label} | wave
+        numbered = {} if self.number is None else {"round": self.number}
+        return {"campaign": self.campaign, "node": self.node, "features": features, "label": label} | numbered
 
     def to_json(self) -> str:
         """Return the canonical form, which is the same for equal reports."""

@@ -11,8 +11,8 @@ from veilgraph.campaign.once import Once, OnceWords
 from veilgraph.campaign.stated_guarantee import epsilon_text
 from veilgraph.errors import CampaignError, ReportError
 from veilgraph.privacy.epsilon import HistoryRelation
-from veilgraph.privacy.mechanisms import LongitudinalFeatures, WaveEvidence
-from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
+from veilgraph.privacy.mechanisms import LongitudinalFeatures, RoundEvidence
+from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_ROUNDS
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import expect_object, expect_whole
 
@@ -23,12 +23,12 @@ _MAX_SIZES = 16
 class Rounds(Once):
     """Features, a label or both, asked of each person again in each round."""
 
-    key = "waves"
-    report_keys = Once.report_keys | {"wave"}
+    key = "rounds"
+    report_keys = Once.report_keys | {"round"}
     first_round = 1
 
     feature_mechanism: LongitudinalFeatures | None = None
-    label_mechanism: WaveEvidence | None = None
+    label_mechanism: RoundEvidence | None = None
 
     def _check_mechanisms(self) -> None:
         features = self.feature_mechanism
@@ -42,45 +42,45 @@ class Rounds(Once):
     @property
     def number(self) -> int:
         """Number of rounds."""
-        return next(part.waves for part in (self.feature_mechanism, self.label_mechanism) if part is not None)
+        return next(part.rounds for part in (self.feature_mechanism, self.label_mechanism) if part is not None)
 
     @classmethod
     def _mechanisms(cls, bound: Mapping[str, Any], schema: FeatureSchema) -> dict[str, Any]:
         features, label = bound["features"], bound["label"]
         asked = set() if features is None else {"features"}
-        waves = expect_object(bound["waves"], {"count", "values", "epsilon", "table", "guarantee"} | asked, "waves")
-        expect_whole(waves["count"], "waves.count", 1, MAX_WAVES)
-        expect_whole(waves["values"], "waves.values", 1, 2**53 - 1)
+        rounds = expect_object(bound["rounds"], {"count", "values", "epsilon", "table", "guarantee"} | asked, "rounds")
+        expect_whole(rounds["count"], "rounds.count", 1, MAX_ROUNDS)
+        expect_whole(rounds["values"], "rounds.values", 1, 2**53 - 1)
         read: dict[str, Any] = {}
         if features is not None:
-            expect_object(waves["features"], {"epsilon", "tables"}, "waves.features")
-            read["feature_mechanism"] = LongitudinalFeatures.read_series(features, schema.domain_sizes, waves)
+            expect_object(rounds["features"], {"epsilon", "tables"}, "rounds.features")
+            read["feature_mechanism"] = LongitudinalFeatures.read_series(features, schema.domain_sizes, rounds)
         if label is not None:
-            read["label_mechanism"] = WaveEvidence.read_series(label, schema.num_classes, waves)
+            read["label_mechanism"] = RoundEvidence.read_series(label, schema.num_classes, rounds)
         return read
 
     def _check_stated(self, bound: Mapping[str, Any]) -> None:
         """Refuse rounds whose integers or epsilons are not those that follow from the schema and the budget."""
-        stated, derived = bound["waves"], self.bound["waves"]
+        stated, derived = bound["rounds"], self.bound["rounds"]
         if stated["table"] != derived["table"] or stated.get("features") != derived.get("features"):
-            raise CampaignError("the tables of the waves do not hold the integers that their epsilons give")
+            raise CampaignError("the tables of the rounds do not hold the integers that their epsilons give")
         if stated["guarantee"] != derived["guarantee"]:
-            raise CampaignError("waves.guarantee is not what the tables give; do not answer it")
+            raise CampaignError("rounds.guarantee is not what the tables give; do not answer it")
 
     @property
     def bound(self) -> dict[str, Any]:
         """Part of the document that reports are bound to, as JSON values."""
         guarantee, features, label = self.guarantee, self.feature_mechanism, self.label_mechanism
-        waves = {
+        rounds = {
             "count": self.number,
             "values": guarantee.values,
             "epsilon": None,
             "table": None,
             "guarantee": {relation.key: epsilon_text(guarantee.epsilon(relation)) for relation in HistoryRelation},
-            **({} if label is None else label.wave_document),
-            **({} if features is None else {"features": features.wave_document}),
+            **({} if label is None else label.round_document),
+            **({} if features is None else {"features": features.round_document}),
         }
-        return super().bound | {"waves": waves}
+        return super().bound | {"rounds": rounds}
 
     @property
     def words(self) -> RoundsWords:
@@ -90,19 +90,19 @@ class Rounds(Once):
     @property
     def report_parts(self) -> dict[str, dict[str, Any]]:
         """JSON schema of each part of a report, besides campaign and node; a part that is not collected is null."""
-        return super().report_parts | {"wave": {"type": "integer", "minimum": 1, "maximum": self.number}}
+        return super().report_parts | {"round": {"type": "integer", "minimum": 1, "maximum": self.number}}
 
     @property
     def longest_report(self) -> dict[str, Any]:
         """Parts of a report that no other one is longer than, as JSON values."""
-        return super().longest_report | {"wave": self.number}
+        return super().longest_report | {"round": self.number}
 
     def read_report(self, document: Mapping[str, Any], node: str) -> dict[str, Any]:
         """Return the parts of a report about a node, checked, under the names that `Report` has for them."""
-        read, number = super().read_report(document, node), document["wave"]
+        read, number = super().read_report(document, node), document["round"]
         if type(number) is not int or not 1 <= number <= self.number:
-            raise ReportError(f"wave: it must be a whole number from 1 to {self.number}")
-        return read | {"wave": number}
+            raise ReportError(f"round: it must be a whole number from 1 to {self.number}")
+        return read | {"number": number}
 
     @property
     def stored_number(self) -> int | None:
@@ -116,7 +116,7 @@ class Rounds(Once):
     def check_round(self, open_round: int | None) -> None:
         """Refuse the number of an open round that this campaign does not have."""
         if open_round is not None:
-            expect_whole(open_round, "wave", 1, self.number)
+            expect_whole(open_round, "round", 1, self.number)
 
     def is_round_open(self, number: int | None, open_round: int | None) -> bool:
         """Return whether reports of a round are accepted, if the last one that was opened is `open_round`."""
@@ -154,7 +154,7 @@ class RoundsWords(OnceWords):
 
     def open_round(self, number: int | None) -> list[str]:
         """Say which round is open; nothing between two rounds."""
-        return [] if number is None else [f"Wave {number} of {self.asked.number} is open."]
+        return [] if number is None else [f"Round {number} of {self.asked.number} is open."]
 
     def exposures(self, label: str) -> list[Exposure]:
         """Return what all reports of a person, their parts and one answer reveal at most; all reports come first."""

@@ -140,7 +140,7 @@ def _print_line(console: Console, task: str, message: str) -> None:
 def confirm_withdrawal(node: str) -> None:
     """Raise an error unless the person at the terminal confirms that a node withdraws."""
     question = (
-        f"Nothing of node {node} is stored in this campaign from then on, in any of its waves, and it is not reminded. "
+        f"Nothing of node {node} is stored from then on, in any round or wave, and it is not reminded. "
         "This cannot be undone. Withdraw?"
     )
     try:

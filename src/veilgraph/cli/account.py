@@ -14,7 +14,7 @@ from veilgraph.cli.options import CapOption, JsonOption, takes_groups
 from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
-from veilgraph.privacy.budget import WaveBudget, check_features_budget
+from veilgraph.privacy.budget import RoundBudget, check_features_budget
 from veilgraph.privacy.mechanisms import NeighbourMechanism
 from veilgraph.privacy.mechanisms.registry import (
     MECHANISMS,
@@ -35,24 +35,24 @@ _PEOPLE = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaveOptions:
+class RoundOptions:
     """How often everything is asked, as options of `account` and `audit`."""
 
-    waves: Annotated[
-        int | None, typer.Option(help="Waves of a series: everything is asked again in each, and answered by L-GRR.")
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of a series: everything is asked again in each, and answered by L-GRR.")
     ] = None
     values: Annotated[int, typer.Option(help="Series: different values of a person that are answered.")] = 2
-    wave_epsilon: Annotated[
-        float | None, typer.Option(help="Series: budget of the label in a wave's report; default: half of epsilon_y.")
+    round_epsilon: Annotated[
+        float | None, typer.Option(help="Series: budget of the label in a round's report; default: half of epsilon_y.")
     ] = None
-    wave_epsilon_x: Annotated[
-        float | None, typer.Option(help="Series: budget of a feature in a wave's report; default: half of epsilon_x.")
+    round_epsilon_x: Annotated[
+        float | None, typer.Option(help="Series: budget of a feature in a round's report; default: half of epsilon_x.")
     ] = None
 
     @property
-    def budget(self) -> WaveBudget:
-        """The budget of the waves."""
-        return WaveBudget(**asdict(self))
+    def budget(self) -> RoundBudget:
+        """The budget of the rounds."""
+        return RoundBudget(**asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ def account(
     context: typer.Context,
     budget: _BudgetOptions,
     record: _RecordOptions,
-    series: WaveOptions,
+    series: RoundOptions,
     lists: ListOptions,
     campaign: CampaignFile = None,
     as_json: JsonOption = False,
@@ -142,7 +142,7 @@ def account(
 
 
 def _guarantee(
-    context: typer.Context, budget: _BudgetOptions, record: _RecordOptions, series: WaveOptions, lists: ListOptions
+    context: typer.Context, budget: _BudgetOptions, record: _RecordOptions, series: RoundOptions, lists: ListOptions
 ) -> Guarantee:
     check_features_budget(budget.epsilon_x, budget.sampled)
     if budget.epsilon_x is None and budget.epsilon_y is None and lists.neighbours is None:
@@ -177,17 +177,17 @@ def refuse_unused(context: typer.Context) -> None:
     about_classes = label or given["neighbours"] not in (None, "list")
     unused: dict[str, str] = {}
     if not features:
-        about = ("mechanism", "features", "sampled", "domain_size", "domain_sizes", "wave_epsilon_x")
+        about = ("mechanism", "features", "sampled", "domain_size", "domain_sizes", "round_epsilon_x")
         unused |= dict.fromkeys(about, "it is about features: give --epsilon-x, or leave it out")
     if not label:
-        unused["wave_epsilon"] = "it is about the label: give --epsilon-y, or leave it out"
+        unused["round_epsilon"] = "it is about the label: give --epsilon-y, or leave it out"
     if not about_classes:
         no_classes = "nothing here has classes: give --epsilon-y or --neighbours class|histogram, or leave it out"
         unused |= {"classes": no_classes} if features else {"classes": no_classes, "schema": no_classes}
-    if given["waves"] is None:
-        unused["values"] = "it is about a series: give --waves, or leave it out"
+    if given["rounds"] is None:
+        unused["values"] = "it is about a series: give --rounds, or leave it out"
     elif not features and not label:
-        unused["waves"] = "it is about features and label: each --edge-epsilon is a wave about neighbours"
+        unused["rounds"] = "it is about features and label: each --edge-epsilon is a wave about neighbours"
     if features and schema:
         unused |= dict.fromkeys(("domain_size", "domain_sizes"), "the schema says it: leave out one of them")
     if features and sizes:

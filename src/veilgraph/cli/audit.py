@@ -18,7 +18,7 @@ from veilgraph.cli.account import (
     KNOWN,
     CampaignFile,
     ListOptions,
-    WaveOptions,
+    RoundOptions,
     check_number_of_features,
     is_given,
     parse_domain_sizes,
@@ -30,7 +30,7 @@ from veilgraph.cli.options import JsonOption, takes_groups
 from veilgraph.cli.output import emit
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.audit import AuditResult, statistical_audit, statistical_list_audit, statistical_turns_audit
-from veilgraph.privacy.budget import WaveBudget
+from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.epsilon import ListLoss, ListRelation, NeighbourRelation, json_epsilon, show_epsilon
 from veilgraph.privacy.mechanisms import Mechanism, NeighbourMechanism
 from veilgraph.privacy.mechanisms.registry import describe, feature_mechanism, grr_fs, label_mechanism
@@ -82,7 +82,7 @@ class _DrawOptions:
 def audit(
     context: typer.Context,
     budget: _BudgetOptions,
-    series: WaveOptions,
+    series: RoundOptions,
     lists: ListOptions,
     features: _FeatureOptions,
     draws: _DrawOptions,
@@ -170,7 +170,7 @@ class Audit:
 
 
 def _figures(
-    budget: _BudgetOptions, asked: WaveBudget, lists: ListOptions, features: _FeatureOptions, draws: _Draws
+    budget: _BudgetOptions, asked: RoundBudget, lists: ListOptions, features: _FeatureOptions, draws: _Draws
 ) -> Iterator[_Figure]:
     """Audit the mechanisms that options describe."""
     waves = lists.mechanisms(budget.classes)

@@ -31,7 +31,7 @@ from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import Graph
 from veilgraph.graph.shards import read_graph
 from veilgraph.graph.text_tables import write_text_table
-from veilgraph.privacy.budget import WaveBudget
+from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.epsilon import json_epsilon, state_epsilon
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
@@ -78,21 +78,25 @@ class _AskedOptions:
 class _SeriesOptions:
     """How often everything is asked."""
 
-    waves: Annotated[int | None, typer.Option(help="Make it a series: ask everything in this number of waves.")] = None
+    rounds: Annotated[int | None, typer.Option(help="Make it a series: ask everything in this number of rounds.")] = (
+        None
+    )
     values: Annotated[
         int, typer.Option(help="Series: different values of a person that are answered, for each question.")
     ] = 2
-    wave_epsilon: Annotated[
-        float | None, typer.Option(help="Series: budget of the label in a wave's report; default: half of --epsilon-y.")
+    round_epsilon: Annotated[
+        float | None,
+        typer.Option(help="Series: budget of the label in a round's report; default: half of --epsilon-y."),
     ] = None
-    wave_epsilon_x: Annotated[
-        float | None, typer.Option(help="Series: budget of a feature in a wave's report; default: half of --epsilon-x.")
+    round_epsilon_x: Annotated[
+        float | None,
+        typer.Option(help="Series: budget of a feature in a round's report; default: half of --epsilon-x."),
     ] = None
 
     @property
-    def budget(self) -> WaveBudget:
+    def budget(self) -> RoundBudget:
         """The budget of the rounds."""
-        return WaveBudget(**asdict(self))
+        return RoundBudget(**asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +160,7 @@ def new(
     if asked.plan is not None:
         if follows is not None or not series.budget.asks_once:
             raise CampaignError(
-                "a plan is for a single report: leave out --waves and --private-neighbours, or the plan"
+                "a plan is for a single report: leave out --rounds and --private-neighbours, or the plan"
             )
         if nodes is not None and graph is None:
             raise CampaignError("--nodes needs --graph; the plan knows its graph: leave both out, or give both")
@@ -273,7 +277,7 @@ class _RevisedOptions:
         list[Path] | None,
         typer.Option(help="Texts by language, .json or .toml: {'de': {'purpose': ...}}; other languages stay."),
     ] = None
-    wave: Annotated[int | None, typer.Option(help="Series: the wave that is open from now on.")] = None
+    round: Annotated[int | None, typer.Option(help="Series: the round that is open from now on.")] = None
     zone: Zone = "UTC"
 
     def apply(self, campaign: Campaign) -> Campaign:
@@ -285,7 +289,7 @@ class _RevisedOptions:
             retention=_retention(self.retention, self.zone),
             note=self.note,
             texts={language: said for path in self.texts or () for language, said in read_texts(path).items()},
-            open_round=self.wave,
+            open_round=self.round,
         )
 
 

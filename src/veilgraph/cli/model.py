@@ -74,7 +74,7 @@ class _ReportOptions:
     plausible: Annotated[
         Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm, and training goes on.")
     ] = None
-    waves: Annotated[
+    rounds: Annotated[
         str, typer.Option(help="Series: learn from 'all' reports of each person, or from the 'latest'.")
     ] = "all"
     tables: SeriesTablesOption = None
@@ -122,7 +122,7 @@ def train(
         memory=parse_bytes(job.memory),
     )
     source = deploy.open_source(
-        files.campaign, public, store=files.store, nodes=files.nodes, waves=reports.waves, tables=reports.tables
+        files.campaign, public, store=files.store, nodes=files.nodes, rounds=reports.rounds, tables=reports.tables
     )
     model = deploy.train(source, options, out=folder, watch=show_progress)
     if not leads():  # the other processes print nothing
@@ -433,8 +433,8 @@ def _training_in_words(model: Model, content: dict[str, Any]) -> Iterator[str]:
         yield f"Answers about neighbours, wave by wave: {', '.join(f'{each:,}' for each in answers)}."
     if withdrawals := facts.get("withdrawals"):
         yield f"Left out: {counted(withdrawals, 'person', 'people')} who withdrew."
-    if waves := facts.get("waves"):
-        of_each = "all their reports of the series together" if waves == "all" else "their latest report of the series"
+    if rounds := facts.get("rounds"):
+        of_each = "all their reports of the series together" if rounds == "all" else "their latest report of the series"
         yield f"Of each person counts one answer to each question, from {of_each}."
     if facts["resumed_after_epochs"]:
         yield f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run."

@@ -452,7 +452,7 @@ def _read_document(path: Path) -> DrawnReport:
         document = DrawnReport.read(path.read_bytes())
     except RunError:
         document = DrawnReport({}, 0)
-    if set(document) - {"wave"} not in kinds:
+    if set(document) - {"round"} not in kinds:
         raise RunError(f"{path} is not a report that 'randomize' wrote")
     check_node(document["node"])
     return document

@@ -40,7 +40,7 @@ def answer(
     is invited as, because an organiser can invent nodes. If it holds the report of this node, the record is not read at
     all: a second draw would reveal more.
 
-    Of a series, the open wave is answered, from permanent answers in the store. The cost of all waves is counted when
+    Of a series, the open round is answered, from permanent answers in the store. The cost of all rounds is counted when
     the first is answered, whatever happens later.
 
     Args:
@@ -62,7 +62,7 @@ def answer(
     private = PrivateRecord(record)
     del record
     question = verify(campaign, max_epsilon=float("inf") if max_epsilon is None else max_epsilon, now=now)
-    asked, opened = question.asked.about_a_record(), question.notice.wave
+    asked, opened = question.asked.about_a_record(), question.notice.round
     check_node(node)
     with locked_store(Path(store)) as folder:
         limit, seen = limit_of(folder, max_epsilon), seen_now(question.notice, now)

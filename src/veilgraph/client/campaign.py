@@ -29,10 +29,10 @@ from veilgraph.client.refusals import CampaignError
 from veilgraph.client.rounds import Rounds
 from veilgraph.client.schema import Schema
 
-_NOTICE_KEYS = "closes contact language note purpose retention texts version wave"
+_NOTICE_KEYS = "closes contact language note purpose retention round texts version"
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _BOUND = {
-    3: "features format graph guarantee label nonce schema waves",
+    3: "features format graph guarantee label nonce rounds schema",
     4: "format graph guarantee neighbours schema",
 }
 
@@ -102,7 +102,7 @@ def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
         closes=read_date(stated["closes"], "closes"),
         retention=None if stated["retention"] is None else read_date(stated["retention"], "retention"),
         note=read_text(stated["note"], "note", min_length=0),
-        wave=None if stated["wave"] is None else read_whole(stated["wave"], "wave"),
+        round=None if stated["round"] is None else read_whole(stated["round"], "round"),
         texts=stated["texts"],
         language=stated["language"],
     )
@@ -115,7 +115,7 @@ def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
 
 
 _ASKED: dict[int, Callable[[Mapping[str, Any], Schema], Asked]] = {
-    3: lambda bound, schema: (Once if bound["waves"] is None else Rounds).read(bound, schema),
+    3: lambda bound, schema: (Once if bound["rounds"] is None else Rounds).read(bound, schema),
     4: NeighbourWave.read,
 }
 
@@ -124,7 +124,7 @@ def read_question(bound: dict[str, Any], notice: Notice) -> Question:
     """Return what a campaign asks, if its tables give every epsilon that it states."""
     schema = Schema.read(bound["schema"])
     asked = _ASKED[bound["format"]](bound, schema)
-    asked.check_notice(notice.wave)
+    asked.check_notice(notice.round)
     _check_texts(notice.texts, schema.answers)
     return Question(bound["id"], PublicGraph(**bound["graph"]), schema, asked, notice)
 

@@ -152,8 +152,8 @@ def _check_notice(seen: SeenNotice, before: Sequence[SeenNotice]) -> None:
 def _is_report(report: dict[str, Any]) -> bool:
     features, label = report.get("features"), report.get("label")
     return (
-        set(report) - {"wave"} == {"campaign", "node", "features", "label"}
-        and type(report.get("wave", 1)) is int
+        set(report) - {"round"} == {"campaign", "node", "features", "label"}
+        and type(report.get("round", 1)) is int
         and isinstance(report["campaign"], str)
         and len(report["campaign"]) == 64
         and isinstance(report["node"], str)

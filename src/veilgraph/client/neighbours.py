@@ -20,9 +20,9 @@ from veilgraph.client.published import Beliefs, Layout, People, Published, Publi
 from veilgraph.client.reading import read_hash, read_list, read_number, read_object, read_whole
 from veilgraph.client.refusals import CampaignError
 from veilgraph.client.schema import Schema
-from veilgraph.client.series import MAX_WAVES
 from veilgraph.client.words import Codes, Word
 
+MAX_WAVES = 36
 _BYTES_OF_TURN = slice(30, 32)  # of the hash of an id: those after the bytes that the file of people uses
 
 

@@ -81,12 +81,12 @@ class Once(RecordQuestions):
 
     def fits(self, report: Mapping[str, Any]) -> bool:
         """Return whether a stored report is one of these questions."""
-        return "wave" not in report and super().fits(report)
+        return "round" not in report and super().fits(report)
 
     def check_notice(self, opened: int | None) -> None:
         """Refuse a notice that opens a round."""
         if opened is not None:
-            raise CampaignError("the campaign does not have the wave that is open")
+            raise CampaignError("the campaign does not have the round that is open")
 
     def randomize(
         self, features: Answers | None, label: int | None, word: Word

@@ -37,7 +37,7 @@ class Notice(NamedTuple):
     retention: datetime | None
     """Time after which the organiser promises to delete the reports."""
     note: str
-    wave: int | None
+    round: int | None
     texts: Mapping[str, Any]
     """Texts by language, for a program that shows the questions."""
     language: str | None

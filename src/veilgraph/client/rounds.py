@@ -16,7 +16,7 @@ from veilgraph.client.reading import canonical_json, check_epsilon, read_json, r
 from veilgraph.client.record import RecordCodes, withhold_details
 from veilgraph.client.refusals import CampaignError, RunError
 from veilgraph.client.schema import Schema
-from veilgraph.client.series import MAX_WAVES, Memory, Series, SeriesFeatures, read_series_features
+from veilgraph.client.series import MAX_ROUNDS, Memory, Series, SeriesFeatures, read_series_features
 from veilgraph.client.store import damaged_file, write_text
 from veilgraph.client.words import Answers, Word, choose, system_word
 
@@ -41,15 +41,15 @@ class Rounds(RecordQuestions):
         keys = (
             "count epsilon features guarantee table values" if has_features else "count epsilon guarantee table values"
         )
-        parts = read_object(bound["waves"], keys, "waves")
+        parts = read_object(bound["rounds"], keys, "rounds")
         if not (label is None or isinstance(label, Table)):
             raise CampaignError("the label of a series is by randomized response")
-        count, values = read_whole(parts["count"], "waves.count"), read_whole(parts["values"], "waves.values")
-        if count > MAX_WAVES or (label is not None and values > label.domain_size):
-            raise CampaignError(f"a series has at most {MAX_WAVES} waves, and no more values than there are classes")
+        count, values = read_whole(parts["count"], "rounds.count"), read_whole(parts["values"], "rounds.values")
+        if count > MAX_ROUNDS or (label is not None and values > label.domain_size):
+            raise CampaignError(f"a series has at most {MAX_ROUNDS} rounds, and no more values than there are classes")
         features = response = None
         if label is not None:
-            check_epsilon(parts["epsilon"], "waves.epsilon")
+            check_epsilon(parts["epsilon"], "rounds.epsilon")
             response = Series(label, read_table(parts["table"], label.domain_size), count, values, optional=False)
         elif (parts["epsilon"], parts["table"]) != (None, None):
             raise CampaignError("the series has a table of a label that it does not ask for")
@@ -59,36 +59,36 @@ class Rounds(RecordQuestions):
         with localcontext(prec=60):
             costs = [part.costs for part in (features, response) if part is not None]
             total = {key: sum((part[key] for part in costs), Decimal(0)) for key in costs[0]}
-        stated = read_object(parts["guarantee"], "any_histories same_pattern unchanged", "waves.guarantee")
+        stated = read_object(parts["guarantee"], "any_histories same_pattern unchanged", "rounds.guarantee")
         for key, epsilon in total.items():
             if abs(Decimal(read_number(stated[key], "an epsilon")) - epsilon) > slack(epsilon):
-                raise CampaignError(f"the tables of the waves do not give the guarantee that is stated: {key}")
+                raise CampaignError(f"the tables of the rounds do not give the guarantee that is stated: {key}")
         return cls(features, response, count, total)
 
     @property
     def longest(self) -> dict[str, Any]:
         """The parts of a report that no other one is longer than, as text."""
-        return super().longest | {"wave": self.number}
+        return super().longest | {"round": self.number}
 
     def fits(self, report: Mapping[str, Any]) -> bool:
         """Return whether a stored report is one of these questions."""
-        return "wave" in report and super().fits(report)
+        return "round" in report and super().fits(report)
 
     def check_notice(self, opened: int | None) -> None:
         """Refuse a notice that opens a round that the campaign does not have."""
         if opened is not None and opened > self.number:
-            raise CampaignError("the campaign does not have the wave that is open")
+            raise CampaignError("the campaign does not have the round that is open")
 
     def randomize(self, features: Answers | None, label: int | None, word: Word) -> NoReturn:
         """Refuse to report codes without what the device remembers."""
-        raise CampaignError("a series is reported wave by wave")
+        raise CampaignError("a series is reported round by round")
 
     def open_round(self, memory: Memory, opened: int | None) -> int:
         """Return the number of the open round; refuse a round before one that was answered."""
         if opened is None:
-            raise CampaignError("no wave of the campaign is open")
-        if opened not in memory.waves and opened < max(memory.waves, default=0):
-            raise CampaignError(f"wave {opened} is over: this device has answered a later one")
+            raise CampaignError("no round of the campaign is open")
+        if opened not in memory.rounds and opened < max(memory.rounds, default=0):
+            raise CampaignError(f"round {opened} is over: this device has answered a later one")
         return opened
 
     def remember(
@@ -103,7 +103,7 @@ class Rounds(RecordQuestions):
         A value beyond those that the series answers counts as no change. Refusing it would reveal the change.
         """
         number = self.open_round(memory, opened)
-        if number in memory.waves:  # the record is not read
+        if number in memory.rounds:  # the record is not read
             return memory
         features, label = codes()
         chosen = memory.features
@@ -130,7 +130,7 @@ class Rounds(RecordQuestions):
         if self.features is not None:
             reported = {i: feature.reports[number] for i, feature in after.features.items()}
             features = [reported.get(i) for i in range(len(self.features.series))]
-        return {**kept, "features": features, "label": after.reports.get(number), "wave": number}
+        return {**kept, "features": features, "label": after.reports.get(number), "round": number}
 
 
 def _memory_document(memory: Memory) -> dict[str, Any]:
@@ -160,12 +160,12 @@ def _read_memory(path: Path, asked: Rounds, *, is_first: bool) -> Memory:
         memory = _memory(document)
         series, sampled = ((), 0) if asked.features is None else asked.features
         if (
-            memory.waves
+            memory.rounds
             and (not memory.reports or (asked.label is not None and _remembers(memory, asked.label)))
             and len(memory.features) == sampled
             and all(0 <= i < len(series) for i in memory.features)
             and all(_remembers(kept, series[i], left_out=True) for i, kept in memory.features.items())
-            and all(set(kept.reports) == memory.waves for kept in memory.features.values())
+            and all(set(kept.reports) == memory.rounds for kept in memory.features.values())
         ):
             return memory
     raise damaged_file(path)
@@ -187,5 +187,5 @@ def _remembers(memory: Memory, series: Series, *, left_out: bool = False) -> boo
         and memory.current in memory.answers
         and len(memory.answers) <= series.values
         and bool(memory.reports)
-        and all(1 <= wave <= series.waves for wave in memory.reports)
+        and all(1 <= number <= series.rounds for number in memory.reports)
     )

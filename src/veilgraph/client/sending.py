@@ -123,13 +123,13 @@ def has_reported(
         sleep: function that waits.
 
     Returns:
-        `stored`, `earlier` (in another wave of the series only), `missing`, `withdrawn`, or `purged` (with the whole
+        `stored`, `earlier` (in another round of the series only), `missing`, `withdrawn`, or `purged` (with the whole
         campaign).
     """
     request = make_request(url, place_of(node), token, "GET")
     remedy = "nothing was sent, and what this device drew stays here: try again later"
     _, answer = deliver(request, attempts, timeout, sleep, remedy, read_answer)
-    return _standing(answer, "earlier", "waves")
+    return _standing(answer, "earlier", "rounds")
 
 
 def withdraw(

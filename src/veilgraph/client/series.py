@@ -1,4 +1,4 @@
-"""A series: the same questions in several waves, by L-GRR from permanent answers, and what all waves cost together."""
+"""A series: the same questions in rounds, by L-GRR from permanent answers, and what all rounds cost together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from veilgraph.client.reading import check_epsilon, longer_text, read_list, read
 from veilgraph.client.refusals import CampaignError
 from veilgraph.client.words import WORDS, Codes, ReportedFeatures, Word, uniform_below
 
-MAX_WAVES = 36
+MAX_ROUNDS = 36
 _MAX_KINDS_OF_SERIES = 16
 _MOST_DIVISIONS = 4_000
 
@@ -28,22 +28,22 @@ class Memory(NamedTuple):
     current: int = -1
     """The value that was answered last."""
     reports: Mapping[int, int] = {}
-    """Report of each wave that was answered."""
+    """Report of each round that was answered."""
     features: Mapping[int, Memory] = {}
     """The same for each feature that was chosen; a value that equals the domain size stands for one left out."""
 
     @property
-    def waves(self) -> set[int]:
-        """Numbers of the waves that were answered."""
+    def rounds(self) -> set[int]:
+        """Numbers of the rounds that were answered."""
         return set(self.reports).union(*(feature.reports for feature in self.features.values()))
 
 
 class Series(NamedTuple):
-    """A question in several waves (L-GRR): a permanent answer for each value, and in each wave a report about it."""
+    """A question in several rounds (L-GRR): a permanent answer for each value, and in each round a report about it."""
 
     permanent: Table
-    wave: Table
-    waves: int
+    round: Table
+    rounds: int
     values: int
     optional: bool
     """Whether the answer may be left out, which counts as one more value."""
@@ -53,20 +53,20 @@ class Series(NamedTuple):
         """Terms 1 + s ((p2 / q2)**n - 1) for n = 0 to W; s is p1, q1, or the chance of an answer that is left out."""
         with localcontext(prec=60):
             shares = (Decimal(self.permanent.true) / WORDS, Decimal(self.permanent.other) / WORDS)
-            odds = Decimal(self.wave.true) / self.wave.other
+            odds = Decimal(self.round.true) / self.round.other
             return tuple(
-                [1 + share * (odds**n - 1) for n in range(self.waves + 1)]
+                [1 + share * (odds**n - 1) for n in range(self.rounds + 1)]
                 for share in (*shares, 1 / Decimal(self.permanent.domain_size))
             )
 
     @property
     def longest(self) -> int:
         """A report that no other one is longer than, as text."""
-        return self.wave.longest
+        return self.round.longest
 
     @property
     def costs(self) -> Mapping[str, Decimal]:
-        """Epsilons of all waves, by the relation between two histories."""
+        """Epsilons of all rounds, by the relation between two histories."""
         return _series_costs(self)
 
     @property
@@ -74,19 +74,19 @@ class Series(NamedTuple):
         """Epsilon at user level: any two histories."""
         return self.costs["any_histories"]
 
-    def answer(self, memory: Memory, value: int | None, wave: int, word: Word) -> Memory:
-        """Return the memory of a question with the report of a wave about a value, or about none."""
+    def answer(self, memory: Memory, value: int | None, number: int, word: Word) -> Memory:
+        """Return the memory of a question with the report of a round about a value, or about none."""
         answers, left_out = dict(memory.answers), self.permanent.domain_size
         code = left_out if value is None else value
         if code not in answers and len(answers) >= self.values:
             code = memory.current
         if code not in answers:
             answers[code] = uniform_below(left_out, word) if code == left_out else self.permanent.report(code, word)
-        return Memory(answers, code, {**memory.reports, wave: self.wave.report(answers[code], word)})
+        return Memory(answers, code, {**memory.reports, number: self.round.report(answers[code], word)})
 
     def fits(self, reported: object) -> bool:
-        """Return whether something read back is a report of a wave."""
-        return self.wave.fits(reported)
+        """Return whether something read back is a report of a round."""
+        return self.round.fits(reported)
 
 
 @lru_cache(maxsize=256)
@@ -95,13 +95,13 @@ def _series_costs(series: Series) -> Mapping[str, Decimal]:
 
     With x = (p2 / q2)**n - 1 for n equal reports, a value costs ln((1 + p1 x) / (1 + q1 x)).
     """
-    waves, groups = series.waves, min(series.values, series.waves)
+    rounds, groups = series.rounds, min(series.values, series.rounds)
     with localcontext(prec=60):
         single = [(own / other).ln() for own, other in zip(*series.terms[:2], strict=True)]
         return {
-            "unchanged": single[waves],
-            "same_pattern": max(sum(single[n] for n in sizes) for sizes in _partitions(waves, groups)),
-            "any_histories": _any_histories(series, groups) if groups > 1 else single[waves],
+            "unchanged": single[rounds],
+            "same_pattern": max(sum(single[n] for n in sizes) for sizes in _partitions(rounds, groups)),
+            "any_histories": _any_histories(series, groups) if groups > 1 else single[rounds],
         }
 
 
@@ -120,11 +120,11 @@ def _any_histories(series: Series, groups: int) -> Decimal:
             return named
         named_sum = sum((own[n] for n in sizes[:groups]), Decimal(0))
         mean = (named_sum + sum(other[n] - 1 for n in sizes[groups:])) / groups
-        agreeing = (Decimal(series.wave.true) / series.wave.other) ** sum(sizes[:groups])
+        agreeing = (Decimal(series.round.true) / series.round.other) ** sum(sizes[:groups])
         return min(named * prod((other[n] for n in sizes[groups:]), start=Decimal(1)), mean**groups, agreeing)
 
     bounds = []
-    for sizes in _partitions(series.waves, size):
+    for sizes in _partitions(series.rounds, size):
         above = most(sizes)
         bounds.append((above / _unnamed(other, sizes, groups), above, sizes))
     largest = Decimal(1)
@@ -172,7 +172,7 @@ def _least(series: Series, sizes: tuple[int, ...], groups: int) -> Decimal:
     return min(least(values, sizes) for values in combinations(columns, groups - unnamed))
 
 
-def _partitions(total: int, most: int, largest: int = MAX_WAVES) -> Iterator[tuple[int, ...]]:
+def _partitions(total: int, most: int, largest: int = MAX_ROUNDS) -> Iterator[tuple[int, ...]]:
     """Yield the falling sequences of at most `most` whole numbers that sum to `total`."""
     if total == 0:
         yield ()
@@ -183,7 +183,7 @@ def _partitions(total: int, most: int, largest: int = MAX_WAVES) -> Iterator[tup
 
 
 class SeriesFeatures(NamedTuple):
-    """Features in several waves: the same `sampled` features in each, every one by a series of its own."""
+    """Features in several rounds: the same `sampled` features in each, every one by a series of its own."""
 
     series: tuple[Series, ...]
     sampled: int
@@ -199,12 +199,12 @@ class SeriesFeatures(NamedTuple):
         return tuple(longer_text(feature.longest, None) for feature in self.series)
 
     def fits(self, reported: object) -> bool:
-        """Return whether something read back is a report of a wave."""
+        """Return whether something read back is a report of a round."""
         return are_chosen_codes(reported, self.sizes, self.sampled)
 
     @property
     def costs(self) -> dict[str, Decimal]:
-        """Epsilons of all waves by relation: the sum over the `sampled` most revealing features."""
+        """Epsilons of all rounds by relation: the sum over the `sampled` most revealing features."""
         with localcontext(prec=60):
             by_relation = {key: [feature.costs[key] for feature in self.series] for key in self.series[0].costs}
             return {key: sum(sorted(costs)[-self.sampled :], Decimal(0)) for key, costs in by_relation.items()}
@@ -222,11 +222,11 @@ class SeriesFeatures(NamedTuple):
 
 def read_series_features(stated: object, permanent: SampledFeatures, count: int, values: int) -> SeriesFeatures:
     """Read the tables of the rounds of all features."""
-    parts = read_object(stated, "epsilon tables", "waves.features")
-    check_epsilon(parts["epsilon"], "waves.features.epsilon")
-    entries = read_list(parts["tables"], "waves.features.tables")
+    parts = read_object(stated, "epsilon tables", "rounds.features")
+    check_epsilon(parts["epsilon"], "rounds.features.epsilon")
+    entries = read_list(parts["tables"], "rounds.features.tables")
     if len(entries) != len(permanent.tables):
-        raise CampaignError("waves.features: there is not one table for each feature")
+        raise CampaignError("rounds.features: there is not one table for each feature")
     series = tuple(
         Series(table, read_table(entry, table.domain_size), count, min(values, table.domain_size), optional=True)
         for entry, table in zip(entries, permanent.tables, strict=True)

@@ -18,10 +18,10 @@ Then the label is drawn, if it is reported, by one of two mechanisms:
 - Subset selection takes one word u, and the set holds the true class if u < inside. Of the other k - 1 classes, in
   ascending order, it chooses one less than its size, or as many as its size if the true class is outside.
 
-A series of waves reports each question by L-GRR. In the first wave it chooses m of the d features, which stay chosen.
-In every wave it reports the chosen features in order, then the label, each as follows. If a value occurs for the first
+A series of rounds reports each question by L-GRR. In the first round it chooses m of the d features, which stay chosen.
+In every round it reports the chosen features in order, then the label, each as follows. If a value occurs for the first
 time, one word by the question's table decides its permanent answer, which is kept. The series says how many values are
-answered; one beyond these counts as the value before. Then one word, by the question's table of the waves, decides the
+answered; one beyond these counts as the value before. Then one word, by the question's table of the rounds, decides the
 report from the permanent answer. A feature that is left out has a value of its own, whose permanent answer is a number
 below its domain size. The others are not reported.
 

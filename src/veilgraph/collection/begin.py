@@ -21,7 +21,7 @@ from veilgraph.collection.settings import Settings
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph
 from veilgraph.graph.text_tables import write_text_table
-from veilgraph.privacy.budget import WaveBudget
+from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.schema import FeatureSchema
 
 _STEP = 0.01
@@ -105,7 +105,7 @@ def _of_rounds(asked: dict[str, Any], rounds: int, epsilon: float) -> Campaign:
     """Return the campaign of several rounds whose total over any two histories is the largest within an epsilon."""
 
     def at(steps: int) -> Campaign:
-        return Campaign.new(**asked, budget=CampaignBudget(epsilon_y=steps * _STEP, rounds=WaveBudget(waves=rounds)))
+        return Campaign.new(**asked, budget=CampaignBudget(epsilon_y=steps * _STEP, rounds=RoundBudget(rounds=rounds)))
 
     def fits(steps: int) -> bool:
         return at(steps).guarantee.total_user_level <= epsilon

@@ -15,7 +15,7 @@ _ROW_GROUP = 10_000
 
 
 def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> int:
-    """Write one row for each report, in a series with its wave, and the campaign in the file's metadata.
+    """Write one row for each report, in a series with its round, and the campaign in the file's metadata.
 
     Args:
         campaign: campaign of the reports.
@@ -31,7 +31,8 @@ def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> 
     written, remaining = 0, iter(reports)
     with parquet.ParquetWriter(path, schema) as writer:
         while group := list(islice(remaining, _ROW_GROUP)):
-            columns = [[getattr(report, name) for report in group] for name, _ in fields]
+            documents = [report.document for report in group]
+            columns = [[document[name] for document in documents] for name, _ in fields]
             writer.write_table(pa.table(columns, schema=schema))
             written += len(group)
     return written

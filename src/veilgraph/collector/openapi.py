@@ -81,10 +81,10 @@ class StandingBody(TypedDict):
 
 
 class ReportedBody(TypedDict):
-    """Body of GET /v1/reports/{node}: whether it has reported, and in which waves of a series."""
+    """Body of GET /v1/reports/{node}: whether it has reported, and in which rounds of a series."""
 
     status: str
-    waves: list[int]
+    rounds: list[int]
 
 
 class BatchResult(TypedDict):

@@ -25,10 +25,10 @@ def add_participant_rights(app: FastAPI, *, validator: ReportValidator, shared: 
     async def has_reported(node: str, request: Request) -> openapi.ReportedBody:
         campaign = validator.campaign
         validator.authenticate(node, bearer_token(request))
-        standing, waves = await asyncio.to_thread(
+        standing, rounds = await asyncio.to_thread(
             shared.store.reports.has_reported, campaign.series, node, wave=campaign.number_now
         )
-        return {"status": standing.value, "waves": waves}
+        return {"status": standing.value, "rounds": rounds}
 
     @app.delete("/v1/reports/{node:path}", summary="Withdraw a node's reports, or object for it", **openapi.withdraw())
     async def withdraw(node: str, request: Request) -> openapi.WithdrawnBody:

@@ -20,7 +20,7 @@ def nodes_asked(names: Iterable[str], campaign: Campaign) -> list[str]:
 
 
 def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign) -> list[str]:
-    """Return the nodes that neither reported nor withdrew nor objected, in their order; in a series, for the open wave.
+    """Return the nodes that neither reported nor withdrew nor objected, in their order; in a series, for what is open.
 
     In turns, nobody is reminded of the wave of others. After a purge nobody is reminded, and an error says so: who had
     withdrawn or objected is not known any more.

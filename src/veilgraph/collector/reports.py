@@ -236,7 +236,7 @@ def _insert_missing(connection: Connection, rows: list[tuple[str, str, int, str]
 
 
 def _key(report: Report) -> Key:
-    return report.series or report.campaign, report.node, report.wave or 0
+    return report.series or report.campaign, report.node, report.number or 0
 
 
 def _deleted(connection: Connection, campaign_id: str, node: str) -> Standing | None:

@@ -254,7 +254,7 @@ class StatisticsCache:
             if self._latest is None or (self._has_new_reports(self._latest) and self._clock() >= self._next_at):
                 started = self._clock()
                 codes = read_codes(
-                    self._campaign, self._graph, self._store.reports.iterate(self._campaign), waves="latest"
+                    self._campaign, self._graph, self._store.reports.iterate(self._campaign), rounds="latest"
                 )
                 self._latest = compute_statistics(self._campaign, self._graph, codes, plausible=self._plausible)
                 ended = self._clock()

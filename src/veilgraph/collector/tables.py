@@ -13,7 +13,7 @@ reports = Table(
     metadata,
     Column("campaign", Text, primary_key=True),
     Column("node", Text, primary_key=True),
-    # Number of the wave, from 1; 0 where the campaign has no waves.
+    # Number of the round, or of the wave about neighbours, from 1; 0 where people are asked once.
     Column("wave", BigInteger, primary_key=True),
     # Canonical JSON of the report: two reports are equal if these texts are.
     Column("content", Text, nullable=False),

@@ -89,8 +89,8 @@ class ReportValidator:
             raise Refusal(RefusalReason.NOT_VALID, str(error)) from None
         if report.node != node:
             raise Refusal(RefusalReason.ANOTHER_NODE)
-        if not self.campaign.asked.is_round_open(report.wave, self.campaign.notice.open_round):
-            raise Refusal(RefusalReason.NOT_VALID, f"wave {report.wave} is not open yet")
+        if not self.campaign.asked.is_round_open(report.number, self.campaign.notice.open_round):
+            raise Refusal(RefusalReason.NOT_VALID, f"round {report.number} is not open yet")
         return report
 
     def _refuse_earlier_document(self, document: object) -> None:

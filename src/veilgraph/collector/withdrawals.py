@@ -35,7 +35,7 @@ class Withdrawals:
         self._database = database
 
     def withdraw(self, campaign_id: str, node: str, *, now: float, actor: str = "participant") -> Withdrawal:
-        """Delete the reports of a node, of all waves, and store none of it again; in one transaction.
+        """Delete the reports of a node, of all rounds or waves, and store none of it again; in one transaction.
 
         A node without reports objects: its act has this name in the audit log. Withdrawing again changes nothing. The
         audit log never names the node, because it outlives a purge: the tombstone does, until then.

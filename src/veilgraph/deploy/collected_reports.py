@@ -29,7 +29,7 @@ class CollectedReports:
         perturbed: the reports on the graph.
         withdrawals: number of people who had withdrawn when the reports were read.
         not_to_ask: names of the people who had withdrawn or objected, as far as the source knows them.
-        waves: reports of a series that count, "all" or "latest"; None for all other campaigns.
+        rounds: reports of a series that count, "all" or "latest"; None for all other campaigns.
         shards: digest of the folder of shards that graph and reports are from; None if they are from elsewhere.
         collection: documents and tables of a series about private neighbours; None for all other campaigns.
         exchange: exchanges with the processes that hold the other parts.
@@ -39,7 +39,7 @@ class CollectedReports:
     perturbed: PerturbedGraph
     withdrawals: int = 0
     not_to_ask: frozenset[str] = field(default=frozenset(), repr=False)
-    waves: str | None = None
+    rounds: str | None = None
     shards: str | None = None
     collection: NeighbourCollection | None = None
     exchange: Exchange = ALONE

@@ -24,7 +24,7 @@ from typing import Any
 
 from veilgraph.atomic_files import is_draft, write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.assemble import WAVES, perturbed_graph
+from veilgraph.campaign.assemble import ROUNDS, perturbed_graph
 from veilgraph.campaign.neighbours.collection import NeighbourCollection
 from veilgraph.campaign.report import Report, parse_report
 from veilgraph.errors import ReportError, RunError, VeilgraphError
@@ -144,10 +144,10 @@ class Model:
                 `Graph.reordered(model.nodes)` are predicted as in the training, whatever the order of the table.
             reports: reports of the campaign as they are now; default: those of the training.
         """
-        waves, given = self.facts.get("waves") or WAVES[0], self.reports() if reports is None else reports
+        rounds, given = self.facts.get("rounds") or ROUNDS[0], self.reports() if reports is None else reports
         if self.collection is not None:
             return self.collection.perturbed(graph, given)
-        return perturbed_graph(self.campaign, graph, given, waves=waves)
+        return perturbed_graph(self.campaign, graph, given, rounds=rounds)
 
 
 def check_model_folder(folder: Path) -> Path:

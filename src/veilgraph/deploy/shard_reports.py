@@ -35,12 +35,12 @@ def report_batches(
 
     Args:
         source: URL of a store, or a Parquet file that the dashboard exported.
-        campaign: the campaign; a series of waves is refused.
+        campaign: the campaign; a series of rounds is refused.
         batch_reports: number of reports in a batch.
         watch: shows the progress of reading a store.
     """
     if not campaign.asked.asks_one_report:
-        raise CampaignError("shards hold one report of each person: train a series of waves from its store")
+        raise CampaignError("shards hold one report of each person: train a series of rounds from its store")
     if "://" in source:
         yield from _stored_batches(source, campaign, batch_reports, watch)
     else:

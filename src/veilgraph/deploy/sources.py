@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.assemble import WAVES, check_graph, perturbed_graph
+from veilgraph.campaign.assemble import ROUNDS, check_graph, perturbed_graph
 from veilgraph.campaign.neighbours.series_folder import newest_document
 from veilgraph.deploy.collected_reports import CollectedReports
 from veilgraph.deploy.publish_wave import SERIES_SEED, read_collection
@@ -107,14 +107,14 @@ class StoreSource(Source):
         store: URL of the store: `sqlite:///FILE` or `postgresql://...`.
         table: the public graph that the campaign was made for, or its edge table, or its folder of shards.
         nodes: node table with a column "id", for nodes without edges in an edge table.
-        waves: reports of a series to learn from: "all" of each person, or the "latest", if many values change.
+        rounds: reports of a series to learn from: "all" of each person, or the "latest", if many values change.
     """
 
     campaign: Campaign
     store: str = field(repr=False)
     table: Path | Graph
     nodes: Path | None = None
-    waves: str = WAVES[0]
+    rounds: str = ROUNDS[0]
 
     @cached_property
     def graph(self) -> Graph:
@@ -150,14 +150,14 @@ class StoreSource(Source):
         """Put the reports of the store on the graph."""
         withdrawals = count_withdrawals(self.store, self.campaign)  # before reading: a later one may be in the model
         with stored_reports(self.store, self.campaign, watch=watch) as reports:
-            perturbed = perturbed_graph(self.campaign, self.graph, reports, waves=self.waves)
-        waves = self.campaign.asked.combined(self.waves)
+            perturbed = perturbed_graph(self.campaign, self.graph, reports, rounds=self.rounds)
+        rounds = self.campaign.asked.combined(self.rounds)
         return CollectedReports(
             campaign=self.campaign,
             perturbed=perturbed,
             withdrawals=withdrawals,
             not_to_ask=frozenset(withdrawn_people(self.store, self.campaign)),
-            waves=waves,
+            rounds=rounds,
         )
 
 
@@ -257,7 +257,7 @@ def open_source(
     *,
     store: str | None = None,
     nodes: Path | None = None,
-    waves: str = WAVES[0],
+    rounds: str = ROUNDS[0],
     tables: Path | None = None,
 ) -> Source:
     """Return the source of the reports of a campaign.
@@ -267,7 +267,7 @@ def open_source(
         graph: the public graph that the campaign was made for, or its edge table, or its folder of shards.
         store: URL of the store: `sqlite:///FILE` or `postgresql://...`; None reads the reports of a folder of shards.
         nodes: node table with a column "id", for nodes without edges in an edge table.
-        waves: reports of a series to learn from: "all" of each person, or the "latest", if many values change.
+        rounds: reports of a series to learn from: "all" of each person, or the "latest", if many values change.
         tables: folder of a series about private neighbours; its newest wave is taken, whichever document is given.
     """
     document = campaign if isinstance(campaign, Campaign) else Campaign.from_json(campaign.read_bytes())
@@ -278,4 +278,4 @@ def open_source(
         return ShardSource(campaign=document, path=graph)
     if document.asked.answers:
         return SeriesSource(campaign=document, store=store, people=graph, tables=tables)
-    return StoreSource(campaign=document, store=store, table=graph, nodes=nodes, waves=waves)
+    return StoreSource(campaign=document, store=store, table=graph, nodes=nodes, rounds=rounds)

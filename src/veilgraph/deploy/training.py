@@ -185,7 +185,7 @@ def _fit(method: Method, reports: CollectedReports, run: _Run, *, keeps: bool) -
     facts: dict[str, Any] = counts | {
         "campaign": reports.campaign.id,
         "guarantee": reports.campaign.guarantee.as_dict(),
-        "waves": reports.waves,
+        "rounds": reports.rounds,
         "withdrawals": reports.withdrawals,
         "processes": run.processes.world_size,
         "seed": options.seed,

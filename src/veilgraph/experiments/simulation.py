@@ -24,10 +24,10 @@ from veilgraph.privacy.mechanisms import (
     LongitudinalFeatures,
     LongitudinalGRR,
     RandomIntegers,
-    WaveEvidence,
+    RoundEvidence,
 )
 from veilgraph.privacy.mechanisms.registry import FeatureRandomizer, LabelRandomizer, best_label_mechanism, grr_fs
-from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
+from veilgraph.privacy.mechanisms.round_evidence import NO_REPORT
 from veilgraph.privacy.schema import NO_LABEL
 
 
@@ -99,7 +99,7 @@ def randomize_labels(
     return labels
 
 
-def simulate_waves(
+def simulate_rounds(
     private: PrivateGraph,
     series: LongitudinalGRR,
     split: Split,
@@ -110,33 +110,35 @@ def simulate_waves(
     finished: int | None = None,
     latest: bool = False,
 ) -> PerturbedGraph:
-    """Randomize labels of labelled nodes, and features of all, in every wave, and combine the reports of each node.
+    """Randomize labels of labelled nodes, and features of all, in every round, and combine the reports of each node.
 
     Args:
         private: the true records.
-        series: mechanism of the label in the waves.
+        series: mechanism of the label in the rounds.
         split: nodes that report a label are its training and validation nodes.
         rng: source of randomness.
         features: mechanism of the features, which never change here; default: none are asked.
-        histories: true labels in each wave, [nodes, waves]; default: they never change.
-        finished: number of waves that are over; default: all of them.
+        histories: true labels in each round, [nodes, rounds]; default: they never change.
+        finished: number of rounds that are over; default: all of them.
         latest: learn from each node's latest report alone, and not from the most frequent one.
     """
     reporting, nodes = _reporting(private, split), private.graph.num_nodes
-    finished = series.waves if finished is None else finished
+    finished = series.rounds if finished is None else finished
     if histories is None:
-        histories = np.repeat(private.labels[:, None], series.waves, axis=1)
-    reports = np.full((nodes, series.waves), NO_REPORT, dtype=np.int64)
+        histories = np.repeat(private.labels[:, None], series.rounds, axis=1)
+    reports = np.full((nodes, series.rounds), NO_REPORT, dtype=np.int64)
     reports[reporting] = series.randomize(histories[reporting], rng=rng)
     reports[:, finished:] = NO_REPORT
-    evidence = WaveEvidence.of(series, reports[reporting], latest=latest)
+    evidence = RoundEvidence.of(series, reports[reporting], latest=latest)
     if features is None:
         return simulated_collection(private, split, evidence, reports)
-    columns = features.randomize(np.tile(private.features, features.waves), rng=rng).reshape(nodes, features.waves, -1)
+    columns = features.randomize(np.tile(private.features, features.rounds), rng=rng).reshape(
+        nodes, features.rounds, -1
+    )
     columns[:, finished:] = NOT_ASKED
     combined = features.combining(columns, latest=latest)
     collected = simulated_collection(private, split, evidence, reports, combined, combined.evidence(columns))
-    return replace(collected, feature_waves=columns)
+    return replace(collected, feature_rounds=columns)
 
 
 def simulated_collection(

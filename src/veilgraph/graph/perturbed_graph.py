@@ -35,7 +35,7 @@ class PerturbedGraph:
         feature_mechanism: mechanism that randomized the features; None if no features were asked for. Then no node has
             features, and `features` is zero.
         label_mechanism: mechanism that randomized the labels.
-        feature_waves: features in each wave of a series, `[nodes, waves, features]`, of which `features` is the
+        feature_rounds: features in each round of a series, `[nodes, rounds, features]`, of which `features` is the
             evidence; None if features were asked once. Methods do not read it.
         neighbour_waves: answers about private neighbour lists, wave by wave; none if the graph is public. With private
             neighbours, `graph` has the people and no edge; with randomized lists, those who name each other.
@@ -49,7 +49,7 @@ class PerturbedGraph:
     has_label: NDArray[np.bool_] = field(repr=False)
     feature_mechanism: FeatureMechanism | None
     label_mechanism: LabelMechanism
-    feature_waves: NDArray[Any] | None = field(default=None, repr=False)
+    feature_rounds: NDArray[Any] | None = field(default=None, repr=False)
     neighbour_waves: tuple[NeighbourWave, ...] = ()
 
     def __post_init__(self) -> None:

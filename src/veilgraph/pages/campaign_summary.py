@@ -152,7 +152,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         "questions": asked,
         "shown": shown,
         "hidden": len(asked) - len(shown),
-        "waves": campaign.guarantee.rounds,
+        "rounds": campaign.guarantee.rounds,
         "series": campaign.asked.documents if campaign.asked.documents.earlier else None,
         "steps": campaign.asked.words.steps(label),
         "published": campaign.asked.words.published,

@@ -199,7 +199,7 @@ class Guarantee:
             part: {each.key: _json(self.epsilon(each, *released)) for each in HistoryRelation}
             for part, released in things.items()
         }
-        return {"waves": rounds, "values": self.values, **epsilons, "relations": _relations(HistoryRelation)}
+        return {"rounds": rounds, "values": self.values, **epsilons, "relations": _relations(HistoryRelation)}
 
     def _lists_as_dict(self) -> dict[str, object]:
         rest, lists = self._record_without_list, {each: self.epsilon(each, Released.LISTS) for each in ListRelation}
@@ -276,9 +276,9 @@ def _rounds_in_words(guarantee: Guarantee, rounds: int) -> list[str]:
         for relation in (HistoryRelation.UNCHANGED, HistoryRelation.SAME_PATTERN)
     )
     of_each = " of each question" if guarantee.releases(Released.FEATURES) else ""
-    told = f"{guarantee.unchanged_pairs.capitalize()}: epsilon = {unchanged} for all {rounds} waves together."
+    told = f"{guarantee.unchanged_pairs.capitalize()}: epsilon = {unchanged} for all {rounds} rounds together."
     if guarantee.values == 1:
-        return [told, f"A device answers for the value{of_each} of its first wave in every wave."]
+        return [told, f"A device answers for the value{of_each} of its first round in every round."]
     return [
         told,
         f"{HistoryRelation.SAME_PATTERN.value.capitalize()}, {guarantee.values} different values{of_each} at most: "
@@ -347,9 +347,9 @@ def guarantee_of(
         for thing, mechanism in given.items()
         if isinstance(mechanism, LongitudinalFeatures | LongitudinalGRR)
     }
-    rounds = {mechanism.waves for mechanism in series.values()}
+    rounds = {mechanism.rounds for mechanism in series.values()}
     if series and (len(rounds) > 1 or len(series) < len(given)):
-        raise BudgetError("a series asks for features and label in the same waves: give both, or neither, as waves")
+        raise BudgetError("a series asks for features and label in the same rounds: give both, or neither, as rounds")
     for thing, repeated in series.items():
         terms.extend(_terms(thing, {each: repeated.series_loss.under(each) for each in HistoryRelation}))
     figure = None

@@ -48,8 +48,8 @@ def worst_case_epsilon(mechanism: Mechanism, relation: NeighbourRelation = Neigh
 def worst_case_attribute_epsilon(mechanism: Mechanism, feature: int) -> float:
     """Return the exact epsilon for records that differ in one given feature only, by enumeration.
 
-    A record of several waves has all features of the first wave, then those of the second, and so on. There the
-    feature may differ in all waves.
+    A record of several rounds has all features of the first round, then those of the second, and so on. There the
+    feature may differ in all rounds.
 
     >>> from veilgraph.privacy.mechanisms import GRRFS
     >>> round(worst_case_attribute_epsilon(GRRFS(domain_sizes=(2, 3, 4), sampled=1, epsilon=1.0), 2), 4)

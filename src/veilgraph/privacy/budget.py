@@ -105,46 +105,46 @@ class PrivacyBudget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaveBudget:
-    """How often everything is asked, and the budgets of one wave's report; the default asks once.
+class RoundBudget:
+    """How often everything is asked, and the budgets of one round's report; the default asks once.
 
     Args:
-        waves: number of waves of a series; None asks once.
+        rounds: number of rounds of a series; None asks once.
         values: number of different values of a person that are answered, for each question.
-        wave_epsilon: budget of the label in a wave's report; default: half of that of its permanent answer.
-        wave_epsilon_x: budget of a feature in a wave's report; default: half of that of its permanent answer.
+        round_epsilon: budget of the label in a round's report; default: half of that of its permanent answer.
+        round_epsilon_x: budget of a feature in a round's report; default: half of that of its permanent answer.
 
-    >>> WaveBudget(wave_epsilon=1.0)
+    >>> RoundBudget(round_epsilon=1.0)
     Traceback (most recent call last):
-    veilgraph.errors.BudgetError: a budget of each wave needs a number of waves: give waves
+    veilgraph.errors.BudgetError: a budget of each round needs a number of rounds: give rounds
     """
 
-    waves: int | None = None
+    rounds: int | None = None
     values: int = 2
-    wave_epsilon: float | None = None
-    wave_epsilon_x: float | None = None
+    round_epsilon: float | None = None
+    round_epsilon_x: float | None = None
 
     def __post_init__(self) -> None:
-        if self.waves is None and (self.wave_epsilon is not None or self.wave_epsilon_x is not None):
-            raise BudgetError("a budget of each wave needs a number of waves: give waves")
+        if self.rounds is None and (self.round_epsilon is not None or self.round_epsilon_x is not None):
+            raise BudgetError("a budget of each round needs a number of rounds: give rounds")
 
     @property
     def asks_once(self) -> bool:
         """Whether everything is asked once, and not in rounds."""
-        return self.waves is None
+        return self.rounds is None
 
     def of_label(self, epsilon_y: float) -> float:
-        """Return the budget of the label in a wave's report.
+        """Return the budget of the label in a round's report.
 
-        >>> WaveBudget(waves=4).of_label(2.0), WaveBudget(waves=4, wave_epsilon=0.5).of_label(2.0)
+        >>> RoundBudget(rounds=4).of_label(2.0), RoundBudget(rounds=4, round_epsilon=0.5).of_label(2.0)
         (1.0, 0.5)
         """
-        return epsilon_y / 2 if self.wave_epsilon is None else self.wave_epsilon
+        return epsilon_y / 2 if self.round_epsilon is None else self.round_epsilon
 
     def of_feature(self, epsilon_x: float) -> float:
-        """Return the budget of a feature in a wave's report."""
-        return epsilon_x / 2 if self.wave_epsilon_x is None else self.wave_epsilon_x
+        """Return the budget of a feature in a round's report."""
+        return epsilon_x / 2 if self.round_epsilon_x is None else self.round_epsilon_x
 
 
-ONCE = WaveBudget()
+ONCE = RoundBudget()
 """Everything is asked once."""

@@ -56,7 +56,7 @@ class NeighbourRelation(Relation):
 
 
 class HistoryRelation(Relation):
-    """Pairs of histories that an epsilon of a series protects from each other; a history is a value for each wave.
+    """Pairs of histories that an epsilon of a series protects from each other; a history is a value for each round.
 
     Only the last relation protects the fact and the time of a change.
 
@@ -65,7 +65,7 @@ class HistoryRelation(Relation):
     """
 
     UNCHANGED = "two values that never change"
-    SAME_PATTERN = "two histories in which answers repeat in the same waves"
+    SAME_PATTERN = "two histories in which answers repeat in the same rounds"
     ANY_HISTORIES = "any two histories"
 
 
@@ -108,13 +108,13 @@ class PrivacyLoss:
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesLoss:
-    """Worst-case privacy loss of all waves of a series together, under three relations between histories.
+    """Worst-case privacy loss of all rounds of a series together, under three relations between histories.
 
-    A history is a person's value in each wave. The fact and the time of a change are protected by the last alone.
+    A history is a person's value in each round. The fact and the time of a change are protected by the last alone.
 
     Attributes:
         unchanged: epsilon for two values that never change; exact.
-        same_pattern: epsilon for two histories in which answers repeat in the same waves; exact.
+        same_pattern: epsilon for two histories in which answers repeat in the same rounds; exact.
         any_histories: epsilon for any two histories; never too low, and exact where that is feasible.
     """
 

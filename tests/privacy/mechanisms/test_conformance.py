@@ -49,12 +49,12 @@ ONE_WAVE: Sequence[LabelOnce | GRRFS | JointGRR | MultiBit] = (
 )
 SMALL: Sequence[Mechanism] = (
     *ONE_WAVE,
-    LongitudinalGRR(2, 1.0, 0.5, waves=3),
-    LongitudinalGRR(3, 2.0, 1.0, waves=2),
-    LongitudinalGRR(2, 0.3, 2.0, waves=1),
-    LongitudinalFeatures((2, 3), sampled=1, epsilon=1.0, wave_epsilon=0.5, waves=2),
-    LongitudinalFeatures((2, 2), sampled=2, epsilon=0.5, wave_epsilon=1.0, waves=2),
-    LongitudinalFeatures((3, 2, 2), sampled=2, epsilon=1.0, wave_epsilon=0.7, waves=1),
+    LongitudinalGRR(2, 1.0, 0.5, rounds=3),
+    LongitudinalGRR(3, 2.0, 1.0, rounds=2),
+    LongitudinalGRR(2, 0.3, 2.0, rounds=1),
+    LongitudinalFeatures((2, 3), sampled=1, epsilon=1.0, round_epsilon=0.5, rounds=2),
+    LongitudinalFeatures((2, 2), sampled=2, epsilon=0.5, round_epsilon=1.0, rounds=2),
+    LongitudinalFeatures((3, 2, 2), sampled=2, epsilon=1.0, round_epsilon=0.7, rounds=1),
 )
 """Mechanisms that are small enough to enumerate all records and reports."""
 
@@ -73,7 +73,7 @@ def all_records(mechanism: Mechanism) -> NDArray[Any]:
 
 
 def width(mechanism: Mechanism) -> int:
-    """Return the number of entries of a record: one for each feature, or for each feature and wave."""
+    """Return the number of entries of a record: one for each feature, or for each feature and round."""
     return len(next(mechanism.records()))
 
 
@@ -233,8 +233,8 @@ REAL = (
     pytest.param(SubsetSelection(100, 1.0), 0.8, id="subset-selection-beyond-64-classes"),
     pytest.param(JointGRR((2,) * 53, sampled=2, epsilon=0.5), 0.8, id="joint-GRR"),
     pytest.param(JointGRR((2, 3, 4) * 17, sampled=2, epsilon=0.5), 0.8, id="joint-GRR-unequal"),
-    pytest.param(LongitudinalGRR(5, 1.0, 4.0, waves=6), 0.8, id="L-GRR"),
-    pytest.param(LongitudinalFeatures((5,) * 8, 2, 0.5, 4.0, waves=6), 0.8, id="L-GRR-features"),
+    pytest.param(LongitudinalGRR(5, 1.0, 4.0, rounds=6), 0.8, id="L-GRR"),
+    pytest.param(LongitudinalFeatures((5,) * 8, 2, 0.5, 4.0, rounds=6), 0.8, id="L-GRR-features"),
 )
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.budget import PrivacyBudget, WaveBudget
+from veilgraph.privacy.budget import PrivacyBudget, RoundBudget
 from veilgraph.privacy.mechanisms import (
     LongitudinalFeatures,
     LongitudinalGRR,
@@ -105,8 +105,8 @@ def test_multi_bit_keeps_m_and_epsilon_x_and_takes_codes_as_numbers() -> None:
     assert multi_bit(schema, PrivacyBudget(0.5, 1.0, 3)) == MultiBit((0.0,) * 4, (1.0,) * 4, sampled=3, epsilon=0.5)
 
 
-def test_waves_make_features_and_label_longitudinal() -> None:
-    monthly = WaveBudget(waves=12, values=3, wave_epsilon=0.5)
+def test_rounds_make_features_and_label_longitudinal() -> None:
+    monthly = RoundBudget(rounds=12, values=3, round_epsilon=0.5)
     assert label_mechanism(4, 2.0) == best_label_mechanism(4, 2.0)
     assert label_mechanism(4, 2.0, monthly) == LongitudinalGRR(4, 2.0, 0.5, 12, 3)
     assert feature_mechanism("joint-grr", (2, 3), 1, 1.0) == find_mechanism("joint-grr").make((2, 3), 1, 1.0)
@@ -139,10 +139,10 @@ def test_a_randomized_list_is_asked_for_in_one_wave() -> None:
         check_waves_of_answers("class", [])
 
 
-def test_a_mechanism_is_described_by_its_registered_name_and_a_series_by_its_waves() -> None:
+def test_a_mechanism_is_described_by_its_registered_name_and_a_series_by_its_rounds() -> None:
     for name in ("grr-fs", "joint-grr"):
         assert describe(find_mechanism(name).make((2, 3), 1, 1.0)) == name
     assert describe(label_mechanism(2, 1.0)) == "grr"
     assert describe(label_mechanism(18, 1.0)) == "subset-selection"
-    series = feature_mechanism("grr-fs", (2, 3), 1, 1.0, WaveBudget(waves=2))
-    assert describe(series) == "l-grr of 1 feature, 2 waves, values at most 2 (a record is a history)"
+    series = feature_mechanism("grr-fs", (2, 3), 1, 1.0, RoundBudget(rounds=2))
+    assert describe(series) == "l-grr of 1 feature, 2 rounds, values at most 2 (a record is a history)"

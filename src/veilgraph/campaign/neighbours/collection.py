@@ -87,7 +87,7 @@ class NeighbourCollection:
             if report.answer is None:
                 labels.append(report)
             else:
-                of_wave[report.wave or 0][report.node] = report.answer
+                of_wave[report.number or 0][report.node] = report.answer
         waves = tuple(
             _wave(asked.answer, table, people, of_wave[asked.wave])
             for asked, table in zip(self.waves, self.tables, strict=True)
@@ -111,7 +111,7 @@ class NeighbourCollection:
                 yield Report(
                     campaign=campaign.id,
                     node=names[node],
-                    wave=asked.wave,
+                    number=asked.wave,
                     answer=answer if isinstance(answer, str) else tuple(answer),
                     series=asked.first,
                 )

@@ -46,7 +46,7 @@ def begin_series(
             "a series about private neighbours asks for no features: its waves state the guarantee of label and "
             "lists alone; leave epsilon_x and sampled out"
         )
-    if people.num_edges or budget.epsilon_y is None or budget.rounds.waves is not None:
+    if people.num_edges or budget.epsilon_y is None or budget.rounds.rounds is not None:
         raise CampaignError(
             "a series about private neighbours begins with the label alone, asked once of people without edges: "
             "give epsilon_y, and a node table as the graph"

@@ -22,7 +22,6 @@ from veilgraph.privacy.accounting import WITH_RECORD, Guarantee, guarantee_of
 from veilgraph.privacy.belief_table import BeliefTable
 from veilgraph.privacy.epsilon import ListLoss, ListRelation, add_epsilons
 from veilgraph.privacy.mechanisms import NeighbourMechanism
-from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
 from veilgraph.privacy.mechanisms.registry import ANSWER_FORMS, LabelOnce
 from veilgraph.privacy.mechanisms.wire import find_form
 from veilgraph.privacy.strict_json import (
@@ -31,6 +30,7 @@ from veilgraph.privacy.strict_json import (
     expect_whole,
 )
 
+MAX_WAVES = 36
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 

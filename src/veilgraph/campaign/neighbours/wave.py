@@ -139,7 +139,7 @@ class NeighbourWave(Asked):
         if turns is not None and not self.documents.is_asked(node):
             raise ReportError(f"node: this person answers wave {turn_of(node, turns)}, and wave {series.wave} is open")
         answer = series.answer.check_report(document["answer"], "answer")
-        return {"wave": series.wave, "answer": answer, "series": series.first}
+        return {"number": series.wave, "answer": answer, "series": series.first}
 
     @property
     def asks_one_report(self) -> bool:

@@ -44,7 +44,7 @@ export async function verifyRound(text, now) {
     group: 1,
     features: null,
     label: null,
-    waves: null,
+    rounds: null,
     epsilon: any_lists < Infinity ? any_lists : 0,
   };
 }
@@ -54,7 +54,7 @@ export const roundOf = async ({ turns }, name) => (turns && name ? turnOf(name, 
 
 /** Say to a person who is not asked now which round is theirs. */
 export const othersInWords = ({ wave, turns }, own) =>
-  phrase(own > wave ? "turn.later" : "turn.over", { wave: own, count: turns });
+  phrase(own > wave ? "turn.later" : "turn.over", { round: own, count: turns });
 
 /**
  * Say what the answer can give away: about the whole list, one contact, and one whom both ends name.
@@ -81,7 +81,7 @@ export function explain(question, { text }) {
   say($("weak"), wave.any_lists < Infinity ? "weak" : weak);
   say($("stay"), stay);
   say($("once"), turns ? "draw.once" : "draw.round");
-  say($("round"), "round.contacts", { wave: count });
+  say($("round"), "round.contacts", { round: count });
   $("round").hidden = false;
   // Without a table, nothing is published about anybody but that they take part.
   $("published").replaceChildren(...(table === null ? [] : phrase("guarantee.published")));

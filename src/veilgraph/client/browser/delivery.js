@@ -72,9 +72,9 @@ export async function fetchPublished(hash) {
  * in which rounds.
  */
 export async function hasReported(node, code, options) {
-  const [, { status, waves }] = await request("GET", place({ node }), { code, ...options });
-  need(REPORTED.includes(status) && Array.isArray(waves) && waves.every(Number.isInteger), "problem.unasked");
-  return [status, waves];
+  const [, { status, rounds }] = await request("GET", place({ node }), { code, ...options });
+  need(REPORTED.includes(status) && Array.isArray(rounds) && rounds.every(Number.isInteger), "problem.unasked");
+  return [status, rounds];
 }
 
 /**

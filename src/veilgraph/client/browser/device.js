@@ -10,9 +10,9 @@ import {
   need,
   parse,
   randomize,
-  randomizeWave,
+  randomizeRound,
   verify,
-  wavesOf,
+  roundsOf,
 } from "./veilgraph.js";
 
 const { isCode, labelFits } = internals;
@@ -29,8 +29,8 @@ const ANOTHER = "This device has answered the campaign before, and answers it on
  * All reports of the storage together stay within the person's limit and `maxEpsilon`, one of which there
  * must be: user level, any two records. A notice that is older than one that the device has seen is refused.
  * `sharedDevice` lets another person answer a campaign that was answered before. `locks` and `settle`, in
- * milliseconds, are for tests. Of a series, the open wave is answered, from permanent answers in the storage;
- * its first wave counts for all. Where the memory of earlier waves is `lost`, which lists them, permanent
+ * milliseconds, are for tests. Of a series, the open round is answered, from permanent answers in the storage;
+ * its first round counts for all. Where the memory of earlier rounds is `lost`, which lists them, permanent
  * answers are drawn a second time, and count twice.
  */
 export async function answer(campaign, record, options) {
@@ -41,11 +41,11 @@ export async function answer(campaign, record, options) {
   return underLock(question, options, ({ seen, spent, limit }) => {
     const kept = drawn(question, storage);
     if (kept.has(node))
-      return question.waves ? reportOfWave(question, kept.get(node), storage, record) : kept.get(node);
+      return question.rounds ? reportOfRound(question, kept.get(node), storage, record) : kept.get(node);
     need(!kept.size || sharedDevice === true, ANOTHER);
     checkLimit(epsilon, spent, limit);
-    const report = question.waves
-      ? reportOfWave(question, { campaign: id, node, features: null }, storage, record, true)
+    const report = question.rounds
+      ? reportOfRound(question, { campaign: id, node, features: null }, storage, record, true)
       : drawReport(question, node, record);
     storage.setItem(
       placeOf(id, node, kept.size),
@@ -289,26 +289,26 @@ function drawReport(question, node, record) {
   return { campaign: question.id, node, features, label };
 }
 
-/** Return this device's reports for a verified campaign, by node; of a series, those of the open wave. */
+/** Return this device's reports for a verified campaign, by node; of a series, those of the open round. */
 export function stored(question, storage) {
   const kept = drawn(question, storage);
-  const { waves, notice } = question;
-  if (!waves) return kept;
+  const { rounds, notice } = question;
+  if (!rounds) return kept;
   const memories = [...kept].map(([node, report]) => [node, report, remembered(question, node, storage)]);
-  const answered = memories.filter(([, , memory]) => wavesOf(memory).includes(notice.wave));
-  return new Map(answered.map(([node, report, memory]) => [node, saidInWave(question, report, memory)]));
+  const answered = memories.filter(([, , memory]) => roundsOf(memory).includes(notice.round));
+  return new Map(answered.map(([node, report, memory]) => [node, saidInRound(question, report, memory)]));
 }
 
-/** Return the report of the open wave, as the device remembers it. */
-function saidInWave({ features, notice: { wave } }, report, memory) {
-  const codes = features && features.sizes.map((_, i) => memory.features[i]?.reports[wave] ?? null);
-  return { ...report, features: codes, label: memory.reports[wave] ?? null, wave };
+/** Return the report of the open round, as the device remembers it. */
+function saidInRound({ features, notice: { round } }, report, memory) {
+  const codes = features && features.sizes.map((_, i) => memory.features[i]?.reports[round] ?? null);
+  return { ...report, features: codes, label: memory.reports[round] ?? null, round };
 }
 
 /** Return the reports that were counted, by node; of a series, the first one. */
 function drawn(question, storage) {
   if (question.asked) return answersTo(question, storage);
-  const { id, features, label, waves } = question;
+  const { id, features, label, rounds } = question;
   return new Map(
     answered(storage)
       .filter(({ campaign }) => campaign === id)
@@ -316,7 +316,7 @@ function drawn(question, storage) {
         need(
           fits(report.features, features, featuresFit) &&
             fits(report.label, label?.table, labelFits) &&
-            Boolean(waves) === Object.hasOwn(report, "wave"),
+            Boolean(rounds) === Object.hasOwn(report, "round"),
           DAMAGED,
         );
         return [node, report];
@@ -324,24 +324,24 @@ function drawn(question, storage) {
   );
 }
 
-/** Return the report of the open wave. It is drawn once, and what the device remembers is stored before. */
-function reportOfWave(question, report, storage, record, isFirst) {
+/** Return the report of the open round. It is drawn once, and what the device remembers is stored before. */
+function reportOfRound(question, report, storage, record, isFirst) {
   const { node } = report;
-  const { wave } = question.notice;
+  const { round } = question.notice;
   const before = remembered(question, node, storage, isFirst);
-  if (!wavesOf(before).includes(wave))
+  if (!roundsOf(before).includes(round))
     storage.setItem(
       memoryOf(question, node),
-      canonical(randomizeWave(question, before, ...encode(question, record))),
+      canonical(randomizeRound(question, before, ...encode(question, record))),
     );
-  return saidInWave(question, report, remembered(question, node, storage));
+  return saidInRound(question, report, remembered(question, node, storage));
 }
 
-/** Tell whether this device remembers these waves of a person's series, or has counted that it does not. */
-export function knowsWaves(question, node, waves, storage) {
+/** Tell whether this device remembers these rounds of a person's series, or has counted that it does not. */
+export function knowsRounds(question, node, rounds, storage) {
   const { lost } = answered(storage).find((one) => one.campaign === question.id && one.node === node);
-  const known = [...wavesOf(remembered(question, node, storage)), ...lost];
-  return waves.every((wave) => known.includes(wave));
+  const known = [...roundsOf(remembered(question, node, storage)), ...lost];
+  return rounds.every((round) => known.includes(round));
 }
 
 /** Where a device remembers a series of a person; private, because permanent answers are kept by value. */
@@ -384,8 +384,8 @@ function isRemembered(question, node, entries) {
   }
 }
 
-/** Read what a device remembers; once a wave was answered it must be there. */
-function remembered({ id, features, label, waves }, node, storage, isFirst) {
+/** Read what a device remembers; once a round was answered it must be there. */
+function remembered({ id, features, label, rounds }, node, storage, isFirst) {
   const text = storage.getItem(memoryOf({ id }, node));
   if (text === null && isFirst) return UNANSWERED;
   const memory = parse(text ?? "") ?? {};
@@ -395,16 +395,16 @@ function remembered({ id, features, label, waves }, node, storage, isFirst) {
   const isWhole = (each) => Object.keys(each).sort().join() === "answers,current,reports";
   need(
     isWhole(said) &&
-      (!answered || (label && remembers(said, label.table.domainSize, 0, waves))) &&
+      (!answered || (label && remembers(said, label.table.domainSize, 0, rounds))) &&
       chosen.length === (features?.sampled ?? 0) &&
       chosen.every(
         ([i, each]) =>
           isCode(Number(i), features.sizes.length) &&
           isWhole(each) &&
-          remembers(each, features.sizes[i], 1, waves),
+          remembers(each, features.sizes[i], 1, rounds),
       ) &&
-      wavesOf(memory).length &&
-      chosen.every(([, each]) => Object.keys(each.reports).length === wavesOf(memory).length),
+      roundsOf(memory).length &&
+      chosen.every(([, each]) => Object.keys(each.reports).length === roundsOf(memory).length),
     DAMAGED,
   );
   return memory;
@@ -422,7 +422,7 @@ function remembers({ answers, current, reports }, domainSize, isFeature, { count
     codes.every((code) => isCode(code, domainSize)) &&
     known.length <= values &&
     Object.hasOwn(Object(answers), current) &&
-    Object.keys(Object(reports)).every((wave) => isCode(wave - 1, count))
+    Object.keys(Object(reports)).every((round) => isCode(round - 1, count))
   );
 }
 
@@ -478,7 +478,7 @@ export function answered(storage) {
       const codes = [features ?? [], label ?? [], isText ? [] : (answer ?? [])].flat();
       const isWhole = Number.isSafeInteger;
       need(
-        /^(answer,campaign,node|campaign,features,label,node(,wave)?)$/.test(
+        /^(answer,campaign,node|campaign,features,label,node(,round)?)$/.test(
           Object.keys(report).sort().join(),
         ) &&
           place.slice(10, 74) === campaign &&

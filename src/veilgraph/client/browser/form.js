@@ -46,10 +46,10 @@ export function labelInWords(question) {
 
 /** Return how likely a report names the person's own answer; a series changes it twice. */
 function chanceOfTruth(question) {
-  const { label, waves } = question;
+  const { label, rounds } = question;
   const { domainSize, yes } = label.table;
   const kept = yes / 2 ** 53;
-  const again = (waves?.table.yes ?? 2 ** 53) / 2 ** 53;
+  const again = (rounds?.table.yes ?? 2 ** 53) / 2 ** 53;
   return kept * again + ((1 - kept) * (1 - again)) / (domainSize - 1);
 }
 

@@ -90,10 +90,10 @@ function read({ format, bound, notice }) {
     waves.some((each) => each.list) ? waves.length === 1 && table === null && turns === null : isHash(table),
   ); // a list is asked once, and needs no beliefs
   const closes = readNotice(
-    keys(notice, "closes contact language note purpose retention texts version wave"),
+    keys(notice, "closes contact language note purpose retention round texts version"),
     [{ name, values: classes }],
   );
-  need(notice.wave === null);
+  need(notice.round === null);
   // In turns, a person answers one.
   const together = (costs) => (turns === null ? add(...costs) : Math.max(...costs));
   const wave = losses.at(-1);

@@ -4,7 +4,7 @@
 import { VeilgraphError, canonical, parse, verify } from "./veilgraph.js";
 import { Problem, fetchCampaign, hasReported, need, standing, submit, withdraw } from "./delivery.js";
 import { answer, answered, brokenRetention, isLimitLost, leavesListOpen, ledger } from "./device.js";
-import { knowsWaves, loadMemory, memoryText, setLimit, stored, total } from "./device.js";
+import { knowsRounds, loadMemory, memoryText, setLimit, stored, total } from "./device.js";
 import { $, element, quoted } from "./elements.js";
 import { add, raised, within } from "./epsilons.js";
 import { field, labelInWords, questionsOf, readRecord, textsOf, theirWords } from "./form.js";
@@ -29,7 +29,7 @@ let entered = null; // the record, until the page is left
 let outcome = null; // of sending: "done.stored" or another phrase
 let held = null; // by the collector: "stored" or another word, once it was asked
 let turn = null; // the person's round, where each person answers one of them
-let forgotten = null; // {name, waves}: who answered earlier rounds of which this device remembers nothing
+let forgotten = null; // {name, rounds}: who answered earlier rounds of which this device remembers nothing
 let problem = null; // [key, values] of the phrase that is shown
 let acted = null; // "withdraw" where the person acted there, and not in the part that is shown
 
@@ -214,8 +214,8 @@ function showTurn(isOthers) {
   $("turn").replaceChildren(...(isOthers ? contacts.othersInWords(question, turn) : []));
 }
 
-/** A series between two of its rounds, which the organisers call waves. */
-const isPaused = () => Boolean(question.waves) && question.notice.wave === null;
+/** A series between two of its rounds. */
+const isPaused = () => Boolean(question.rounds) && question.notice.round === null;
 
 /** Return the part of the page in which the person acts. */
 const shownPart = () => ["form", "review", "done"].find((part) => !$(part).hidden) ?? "top";
@@ -279,10 +279,10 @@ function explainLevels() {
   const { epsilon, parts, features, label } = question;
   const isSingle = questionsOf(question).length === 1;
   say($("how-sure"), "guarantee.limit");
-  const all = question.waves
+  const all = question.rounds
     ? [
-        level(epsilon, "level.rounds", { count: question.waves.count }),
-        level(question.waves.costs.unchanged, isSingle ? "level.unchanged" : "level.unchanged.all"),
+        level(epsilon, "level.rounds", { count: question.rounds.count }),
+        level(question.rounds.costs.unchanged, isSingle ? "level.unchanged" : "level.unchanged.all"),
       ]
     : [level(epsilon, isSingle ? "level.only" : "level.all")];
   $("levels").replaceChildren(
@@ -299,14 +299,14 @@ function explainLevels() {
 }
 
 function explainRounds() {
-  const { waves, notice } = question;
-  say($("stay"), waves ? "answers.rounds" : "answers.stay");
-  say($("once"), waves ? "draw.round" : "draw.once");
-  $("rounds").hidden = !waves;
-  $("round").hidden = !waves || isPaused();
-  if (!waves) return;
-  const { count, values } = waves;
-  say($("round"), "round", { wave: notice.wave ?? 0, count });
+  const { rounds, notice } = question;
+  say($("stay"), rounds ? "answers.rounds" : "answers.stay");
+  say($("once"), rounds ? "draw.round" : "draw.once");
+  $("rounds").hidden = !rounds;
+  $("round").hidden = !rounds || isPaused();
+  if (!rounds) return;
+  const { count, values } = rounds;
+  say($("round"), "round", { round: notice.round ?? 0, count });
   const { sampled = 0, sizes = [] } = question.features ?? {};
   $("rounds").replaceChildren(
     ...phrase("rounds", { count }),
@@ -324,7 +324,7 @@ function explainPoints() {
   const isCounted = names.includes(report?.node ?? node());
   const [one, two, four] = [1, 2, 4].map(raised);
   say($("points-meaning"), "points.meaning", { one, two, four });
-  say($("cost"), question.waves ? "points.rounds" : "points.cost", { cost: points(cost) });
+  say($("cost"), question.rounds ? "points.rounds" : "points.cost", { cost: points(cost) });
   const isLost = isLimitLost(localStorage);
   $("limit-part").open ||= isLost;
   say($("spent"), isLost ? "points.spent" : "points.used", {
@@ -418,11 +418,11 @@ async function draw() {
       limit: points(limit()),
     });
   // A browser may refuse: so the person can keep a file.
-  if (question.waves) navigator.storage?.persist?.().catch(() => null);
+  if (question.rounds) navigator.storage?.persist?.().catch(() => null);
   if (!stored(question, localStorage).has(name)) await checkUnanswered(name);
   const record = contacts ? contacts.readContacts().length : readRecord(question);
   const sharedDevice = $("shared-person").checked;
-  const lost = isForgotten() ? forgotten.waves : [];
+  const lost = isForgotten() ? forgotten.rounds : [];
   const options = { node: name, storage: localStorage, maxEpsilon: limit(), sharedDevice, lost, now: now() };
   report = contacts ? await contacts.draw(text, question, options) : await answer(text, record, options);
   entered = record;
@@ -449,13 +449,13 @@ async function checkUnanswered(name) {
   say($("status"), "asking");
   try {
     const wait = (count) => say($("status"), "waiting", { count });
-    const [status, waves] = await hasReported(name, code(), { wait });
-    const isWarned = !question.waves || isForgotten();
+    const [status, rounds] = await hasReported(name, code(), { wait });
+    const isWarned = !question.rounds || isForgotten();
     isRefused = false;
-    if (status === "earlier" && question.waves) {
+    if (status === "earlier" && question.rounds) {
       if (people().includes(name))
-        return need(knowsWaves(question, name, waves, localStorage), "problem.stale");
-      forgotten = { name, waves };
+        return need(knowsRounds(question, name, rounds, localStorage), "problem.stale");
+      forgotten = { name, rounds };
     }
     if (status === "missing" || (status === "earlier" && isWarned)) return;
     if (status === "withdrawn") localStorage.setItem(withdrawnKey(name), canonical(null));
@@ -480,10 +480,10 @@ const isForgotten = () => forgotten?.name === node() && !people().includes(node(
 /** Offer the memory of a series: to keep after each round, and to load where this device has none. */
 function showMemory(isSent) {
   const isLost = isForgotten();
-  $("memory-part").hidden = !(question.waves && isSent && people().includes(report.node));
+  $("memory-part").hidden = !(question.rounds && isSent && people().includes(report.node));
   if (!$("memory-part").hidden)
     $("memory-save").href = asFile(memoryText(question, report.node, localStorage));
-  $("memory-load").hidden = !question.waves || people().includes(node());
+  $("memory-load").hidden = !question.rounds || people().includes(node());
   $("memory-load").open ||= isLost;
   for (const part of ["forgotten", "forgotten-anew"]) $(part).hidden = !isLost;
   $("forgotten-accept").required = isLost;
@@ -534,8 +534,8 @@ function review() {
 
 // --- Sending -----------------------------------------------------------------------------------------------
 
-const sentKey = ({ campaign, node: name, wave } = report) =>
-  `veilgraph:sent:${campaign}:${name}${wave ? `:${wave}` : ""}`;
+const sentKey = ({ campaign, node: name, round } = report) =>
+  `veilgraph:sent:${campaign}:${name}${round ? `:${round}` : ""}`;
 const withdrawnKey = (name = report.node) => `veilgraph:withdrawn:${question.series ?? question.id}:${name}`;
 
 async function deliver() {
@@ -624,7 +624,7 @@ function confirm(isWithdrawn, receipt) {
     $("kept"),
     isWithdrawn
       ? "withdrawn.kept"
-      : question.waves || (contacts && !question.turns)
+      : question.rounds || (contacts && !question.turns)
         ? "done.round"
         : "done.kept",
   );

@@ -14,8 +14,8 @@ export const TOLD = {
   "This device has seen another notice of this version.": "problem.altered",
   "Set your limit first.": "problem.limit.none",
   "Your limit cannot be read.": "problem.limit.lost",
-  "No wave is open.": "problem.paused",
-  "This wave is over.": "problem.over",
+  "No round is open.": "problem.paused",
+  "This round is over.": "problem.over",
   "This is not the wave that follows those which this device has answered.": "problem.follows",
   "Set your limit for one entry first.": "problem.limit.entry",
   "The answer protects single entries, and no whole lists: set your limit for one entry first.":

@@ -1,4 +1,4 @@
-// What all waves of a series reveal together about one question, under each relation between two histories.
+// What all rounds of a series reveal together about one question, under each relation between two histories.
 
 import { lifted } from "./epsilons.js";
 
@@ -8,7 +8,7 @@ const MOST_DIVISIONS = 4000; // of reports among the values of a history, enumer
 const sum = (all) => all.reduce((total, next) => total + next, 0);
 
 /**
- * Return the epsilons of all waves by relation.
+ * Return the epsilons of all rounds by relation.
  *
  * With x = rho ** n - 1 for n equal reports, a value costs ln((1 + p x) / (1 + q x)).
  */

@@ -56,7 +56,7 @@ export interface Notice {
   /** When the organiser promises to delete the reports. */
   readonly retention: string | null;
   readonly note: string;
-  readonly wave: number | null;
+  readonly round: number | null;
   /** By language, a BCP 47 tag. */
   readonly texts: Readonly<Record<string, Translation>>;
   /** The language for people of all others; null without texts. */
@@ -75,7 +75,7 @@ export interface Question {
     readonly sizes: readonly number[];
     readonly sampled: number;
     readonly joint?: boolean;
-    /** Of a series: tables of a wave's report about each feature; `tables` are those of permanent answers. */
+    /** Of a series: tables of a round's report about each feature; `tables` are those of permanent answers. */
     readonly series?: readonly Table[];
     readonly tables: readonly Table[] | Readonly<Record<number, Table>>;
     /** Epsilon of all features together: user level, any two records. */
@@ -84,9 +84,9 @@ export interface Question {
   } | null;
   readonly label: { readonly name: string; readonly values: readonly string[]; readonly table: Table } | null;
   /**
-   * A series: the label's table is that of permanent answers, this one that of each wave's report about them.
+   * A series: the label's table is that of permanent answers, this one that of each round's report about them.
    */
-  readonly waves: {
+  readonly rounds: {
     readonly count: number;
     /** Different values of a person that are answered, for each question. */
     readonly values: number;
@@ -94,7 +94,7 @@ export interface Question {
     readonly table: Table | null;
     /** Epsilon of the label for any two histories; 0 without one. */
     readonly labelEpsilon: number;
-    /** Epsilons of all waves, features and label together, by the relation between two histories. */
+    /** Epsilons of all rounds, features and label together, by the relation between two histories. */
     readonly costs: {
       readonly any_histories: number;
       readonly same_pattern: number;
@@ -104,7 +104,7 @@ export interface Question {
   /** Epsilons of the features and of the label, at user level; 0 where they are not asked for. */
   readonly parts: { readonly features: number; readonly label: number };
   /**
-   * What a report reveals at most, at user level: any two records; all waves of a series, any two histories.
+   * What a report reveals at most, at user level: any two records; all rounds of a series, any two histories.
    */
   readonly epsilon: number;
 }
@@ -155,14 +155,14 @@ export interface Memory extends QuestionMemory {
   readonly features?: Readonly<Record<number, QuestionMemory>>;
 }
 
-/** What a device remembers before the first wave. */
+/** What a device remembers before the first round. */
 export const UNANSWERED: QuestionMemory;
 
-/** Return the numbers of the waves that a device has answered. */
-export function wavesOf(memory: Memory): number[];
+/** Return the numbers of the rounds that a device has answered. */
+export function roundsOf(memory: Memory): number[];
 
-/** Add the report of the open wave to the memory; a wave is never drawn twice. */
-export function randomizeWave(
+/** Add the report of the open round to the memory; a round is never drawn twice. */
+export function randomizeRound(
   question: Question,
   memory: Memory,
   features: Features,

@@ -78,27 +78,27 @@ export const randomize = (question, features, label, word = systemWord) => [
 ];
 
 /**
- * Return what a device remembers of a series, with the report of the open wave; an answered wave is never
+ * Return what a device remembers of a series, with the report of the open round; an answered round is never
  * drawn again. A value beyond those that the series answers counts as no change: refusing it would reveal the
  * change.
  */
-export function randomizeWave(
-  { features, label, waves, notice: { wave } },
+export function randomizeRound(
+  { features, label, rounds, notice: { round } },
   memory,
   codes,
   value,
   word = systemWord,
 ) {
-  need(wave, "No wave is open.");
-  const before = wavesOf(memory);
+  need(round, "No round is open.");
+  const before = roundsOf(memory);
   const { features: chosen } = memory;
-  if (before.includes(wave)) return memory;
+  if (before.includes(round)) return memory;
   need(
-    before.every((each) => each < wave),
-    "This wave is over.",
+    before.every((each) => each < round),
+    "This round is over.",
   );
   const step = ({ answers, current, reports }, given, first, again) => {
-    const hasRoom = Object.keys(answers).length < Math.min(waves.values, first.domainSize);
+    const hasRoom = Object.keys(answers).length < Math.min(rounds.values, first.domainSize);
     const code = hasRoom || Object.hasOwn(answers, given) ? given : current;
     // What is left out has the code k, and pure chance as its permanent answer.
     const kept = {
@@ -108,7 +108,7 @@ export function randomizeWave(
     return {
       answers: kept,
       current: code,
-      reports: { ...reports, [wave]: respond(kept[code], again, word) },
+      reports: { ...reports, [round]: respond(kept[code], again, word) },
     };
   };
   let kept = chosen ?? {};
@@ -126,14 +126,14 @@ export function randomizeWave(
     );
   }
   return {
-    ...(value === null ? memory : step(memory, value, label.table, waves.table)),
+    ...(value === null ? memory : step(memory, value, label.table, rounds.table)),
     ...(codes && { features: kept }),
   };
 }
 
 export const UNANSWERED = { answers: {}, current: null, reports: {} };
 
-export const wavesOf = ({ reports, features = {} }) =>
+export const roundsOf = ({ reports, features = {} }) =>
   [...new Set([reports, ...Object.values(features).map((each) => each.reports)].flatMap(Object.keys))].map(
     Number,
   );
@@ -211,17 +211,17 @@ export async function verify(text, { maxEpsilon, now = new Date() }) {
 /** Return what reports are bound to, which the id names, and the notice, which may change, with its hash. */
 async function parts({ id, ...document }) {
   const { bound, notice, format } = keys(document, "bound format notice");
-  need(format === 3 && keys(bound, "features format graph guarantee label nonce schema waves").format === 3);
+  need(format === 3 && keys(bound, "features format graph guarantee label nonce rounds schema").format === 3);
   need(isText(bound.nonce) && /^[0-9a-f]{32}$/.test(bound.nonce));
   need(id === (await sha256(canonical(bound))), "The campaign was altered.");
   return [
     { ...bound, id },
-    keys(notice, "closes contact language note purpose retention texts version wave"),
+    keys(notice, "closes contact language note purpose retention round texts version"),
     await sha256(canonical(notice)),
   ];
 }
 
-function read({ id, waves, graph, schema, features: asked, label: answered, guarantee }, notice) {
+function read({ id, rounds, graph, schema, features: asked, label: answered, guarantee }, notice) {
   const { nodes, sha256 } = keys(graph, "nodes sha256");
   const { group, label } = keys(schema, "columns group label");
   need(whole(nodes) && /^[0-9a-f]{64}$/.test(sha256));
@@ -233,7 +233,7 @@ function read({ id, waves, graph, schema, features: asked, label: answered, guar
   distinct([name, ...columns.map((each) => each.name)], isName, 1);
   distinct(classes, isName);
   need(asked || answered);
-  part(asked, "epsilon mechanism sampled tables", ...(waves ? ["grr"] : ["grr_fs", "joint_grr"]));
+  part(asked, "epsilon mechanism sampled tables", ...(rounds ? ["grr"] : ["grr_fs", "joint_grr"]));
   part(answered, `epsilon mechanism ${size ? "size " : ""}table`, size ? "subset_selection" : "grr");
   const once =
     asked &&
@@ -243,8 +243,8 @@ function read({ id, waves, graph, schema, features: asked, label: answered, guar
     );
   const table = answered && readTable(answered.table, classes.length, size);
   const closes = readNotice(notice, [...columns, { name, values: classes }]);
-  const [series, features] = waves ? readWaves(waves, once, table) : [null, once];
-  need(notice.wave === null || (whole(notice.wave) && notice.wave <= series?.count));
+  const [series, features] = rounds ? readRounds(rounds, once, table) : [null, once];
+  need(notice.round === null || (whole(notice.round) && notice.round <= series?.count));
   const question = {
     id,
     graph,
@@ -253,7 +253,7 @@ function read({ id, waves, graph, schema, features: asked, label: answered, guar
     group,
     features,
     label: answered && { name, values: classes, table },
-    waves: series,
+    rounds: series,
   };
   const parts = {
     features: features?.epsilon ?? 0,
@@ -262,8 +262,8 @@ function read({ id, waves, graph, schema, features: asked, label: answered, guar
   return { ...question, parts, epsilon: check(guarantee, parts, features?.levels ?? []) };
 }
 
-/** A series is by GRR; its epsilons follow from the permanent tables and those of the waves. */
-function readWaves(stated, asked, label) {
+/** A series is by GRR; its epsilons follow from the permanent tables and those of the rounds. */
+function readRounds(stated, asked, label) {
   const { count, values, epsilon, table, guarantee, features } = keys(
     stated,
     `count epsilon ${asked ? "features " : ""}guarantee table values`,
@@ -286,10 +286,10 @@ function readWaves(stated, asked, label) {
 
 /** The sampled features that cost most bound what all of them cost. */
 function readSeries(stated, { sizes, sampled, tables }, count, values) {
-  const { epsilon, tables: waves } = keys(stated, "epsilon tables");
+  const { epsilon, tables: rounds } = keys(stated, "epsilon tables");
   const known = new Map();
-  need(number(epsilon) > 0 && list(waves).length === sizes.length);
-  const series = sizes.map((domainSize, i) => readTable(waves[i], domainSize));
+  need(number(epsilon) > 0 && list(rounds).length === sizes.length);
+  const series = sizes.map((domainSize, i) => readTable(rounds[i], domainSize));
   const each = tables.map((first, i) => {
     const kind = canonical([first.domainSize, first.yes, series[i].yes]);
     if (!known.has(kind))
@@ -511,7 +511,7 @@ export const padded = (question, report) =>
   );
 
 /** No report of the campaign is longer, about a node without a name. */
-function longest({ id: campaign, features, label, waves, asked }) {
+function longest({ id: campaign, features, label, rounds, asked }) {
   const longer = (...each) =>
     each.sort((first, second) => canonical(second).length - canonical(first).length)[0];
   const said = { campaign, node: "" };
@@ -532,7 +532,7 @@ function longest({ id: campaign, features, label, waves, asked }) {
     ...said,
     features: codes,
     label: label ? longer(longestLabel(label.table), null) : null,
-    ...(waves && { wave: waves.count }),
+    ...(rounds && { round: rounds.count }),
   };
 }
 

@@ -14,8 +14,8 @@ from veilgraph.privacy.mechanisms.neighbourhood_class import NeighbourhoodClass
 from veilgraph.privacy.mechanisms.neighbourhood_histogram import NeighbourhoodHistogram
 from veilgraph.privacy.mechanisms.random_source import OSRandom, RandomIntegers
 from veilgraph.privacy.mechanisms.randomized_neighbour_list import RandomizedNeighbourList
+from veilgraph.privacy.mechanisms.round_evidence import RoundEvidence
 from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection
-from veilgraph.privacy.mechanisms.wave_evidence import WaveEvidence
 
 __all__ = [
     "GRR",
@@ -34,7 +34,7 @@ __all__ = [
     "OSRandom",
     "RandomIntegers",
     "RandomizedNeighbourList",
+    "RoundEvidence",
     "SubsetSelection",
     "SymmetricChannel",
-    "WaveEvidence",
 ]

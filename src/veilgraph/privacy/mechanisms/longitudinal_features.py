@@ -1,6 +1,6 @@
-r"""L-GRR for features: the same m features of a person in every wave of a series, each from permanent answers.
+r"""L-GRR for features: the same m features of a person in every round of a series, each from permanent answers.
 
-A device samples m of d features once, independently of all values, and reports the same ones in each wave. Which ones
+A device samples m of d features once, independently of all values, and reports the same ones in each round. Which ones
 they are is visible and reveals nothing, so nothing has to hide it. Each sampled feature i is reported by an L-GRR of
 its own, so a series of reports y about a set S of features has
 
@@ -8,7 +8,7 @@ its own, so a series of reports y about a set S of features has
 
 where :math:`x_i` is the history of feature i. Every report shows its set, and the histories of the features are free
 of each other. So under each relation between histories, the epsilon of a record is the sum of the m largest of its
-features. docs/explanation/waves.md has the epsilons of one feature.
+features. docs/explanation/rounds.md has the epsilons of one feature.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from veilgraph.privacy.mechanisms.base import Record, Report, check_table
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED, SampledAnswers, draw_subsets
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
-from veilgraph.privacy.mechanisms.wave_evidence import WaveEvidence, people_by_reports
+from veilgraph.privacy.mechanisms.round_evidence import RoundEvidence, people_by_reports
 from veilgraph.privacy.mechanisms.wire import check_integers, read_parts, sampled_in_words
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.strict_json import expect_number, expect_whole, number_text
@@ -39,25 +39,25 @@ from veilgraph.privacy.strict_json import expect_number, expect_whole, number_te
 
 @dataclass(frozen=True)
 class LongitudinalFeatures(SampledAnswers):
-    """Randomize the same m of d features in each of W waves, each by L-GRR.
+    """Randomize the same m of d features in each of W rounds, each by L-GRR.
 
-    A record is a history: the values of all features in the first wave, then those in the second, and so on. Reports
+    A record is a history: the values of all features in the first round, then those in the second, and so on. Reports
     have the same order, with `NOT_ASKED` for the features that are not sampled. For learning, `evidence` combines the
-    waves into one code for each feature, with the exact channel from the value to it.
+    rounds into one code for each feature, with the exact channel from the value to it.
 
     Args:
         domain_sizes: gamma_i, the declared number of values of each feature.
         sampled: m, the number of features that each person samples for the whole series.
         epsilon: requested epsilon of a feature's permanent answer.
-        wave_epsilon: requested epsilon of a wave's report about the permanent answer.
-        waves: W, the number of waves.
+        round_epsilon: requested epsilon of a round's report about the permanent answer.
+        rounds: W, the number of rounds.
         values: c, the number of different values of a feature that are answered; all, where it has fewer.
         people: number of people whose 1, 2, ... reports are combined.
         latest: whether the latest report of each person is taken alone.
 
-    Three of five binary features, in twelve waves: a record that never changes costs at most three times 1.
+    Three of five binary features, in twelve rounds: a record that never changes costs at most three times 1.
 
-    >>> monthly = LongitudinalFeatures((2,) * 5, sampled=3, epsilon=1.0, wave_epsilon=0.5, waves=12, values=2)
+    >>> monthly = LongitudinalFeatures((2,) * 5, sampled=3, epsilon=1.0, round_epsilon=0.5, rounds=12, values=2)
     >>> loss = monthly.series_loss
     >>> round(loss.unchanged, 4), round(loss.same_pattern, 4), round(loss.any_histories, 4)
     (2.9826, 5.3473, 7.95)
@@ -70,12 +70,12 @@ class LongitudinalFeatures(SampledAnswers):
     wire_name: ClassVar[str] = "grr"
 
     epsilon: float
-    wave_epsilon: float
-    waves: int
+    round_epsilon: float
+    rounds: int
     values: int = 1
     people: tuple[int, ...] = (1,)
     latest: bool = False
-    series: Mapping[int, WaveEvidence] = field(init=False, repr=False, compare=False)
+    series: Mapping[int, RoundEvidence] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         sizes = tuple(int(size) for size in self.domain_sizes)
@@ -83,13 +83,13 @@ class LongitudinalFeatures(SampledAnswers):
         object.__setattr__(self, "domain_sizes", sizes)
         object.__setattr__(self, "series", {size: self._series_of(size) for size in sorted(set(sizes))})
 
-    def _series_of(self, size: int) -> WaveEvidence:
+    def _series_of(self, size: int) -> RoundEvidence:
         answered = min(self.values, size)
-        return WaveEvidence(
+        return RoundEvidence(
             size,
             self.epsilon,
-            self.wave_epsilon,
-            self.waves,
+            self.round_epsilon,
+            self.rounds,
             answered,
             optional=True,
             people=self.people,
@@ -97,7 +97,7 @@ class LongitudinalFeatures(SampledAnswers):
         )
 
     @property
-    def responses(self) -> tuple[WaveEvidence, ...]:
+    def responses(self) -> tuple[RoundEvidence, ...]:
         """L-GRR of each feature, [features]."""
         return tuple(self.series[size] for size in self.domain_sizes)
 
@@ -138,45 +138,45 @@ class LongitudinalFeatures(SampledAnswers):
         }
 
     @classmethod
-    def read_series(cls, stated: object, domain_sizes: tuple[int, ...], waves: Mapping[str, Any]) -> Self:
-        """Read the parts of a document about the features and about their waves.
+    def read_series(cls, stated: object, domain_sizes: tuple[int, ...], rounds: Mapping[str, Any]) -> Self:
+        """Read the parts of a document about the features and about their rounds.
 
         Args:
             stated: part about the permanent answers.
             domain_sizes: gamma_i.
-            waves: part about the waves, with the keys that all series have.
+            rounds: part about the rounds, with the keys that all series have.
         """
         parts, epsilon = read_parts(stated, {"sampled", "tables"}, "features")
         if parts["mechanism"] != cls.wire_name:
             raise CampaignError("features.mechanism is not grr: the permanent answers of a series are by GRR")
         sampled = expect_whole(parts["sampled"], "features.sampled", 1, len(domain_sizes))
-        of_wave = expect_number(waves["features"]["epsilon"], "waves.features.epsilon")
-        mechanism = cls(domain_sizes, sampled, epsilon, of_wave, waves["count"], waves["values"])
+        of_round = expect_number(rounds["features"]["epsilon"], "rounds.features.epsilon")
+        mechanism = cls(domain_sizes, sampled, epsilon, of_round, rounds["count"], rounds["values"])
         check_integers(mechanism, parts, "features")
         return mechanism
 
     @property
-    def wave_document(self) -> dict[str, Any]:
-        """Part of the campaign document about the reports of a wave."""
-        tables = [response.wave.table.document for response in self.responses]
-        return {"epsilon": number_text(self.wave_epsilon), "tables": tables}
+    def round_document(self) -> dict[str, Any]:
+        """Part of the campaign document about the reports of a round."""
+        tables = [response.round.table.document for response in self.responses]
+        return {"epsilon": number_text(self.round_epsilon), "tables": tables}
 
     def method_in_words(self, question: str) -> str:
         """Say to people how a device randomizes the answers to questions."""
         rest = "the report says nothing about the rest"
         method = sampled_in_words(self, question, again=", the same ones in every round", rest=rest)
-        return f"Asked in {counted(self.waves, 'round')}. {method}"
+        return f"Asked in {counted(self.rounds, 'round')}. {method}"
 
     def combining(self, reports: NDArray[Any], *, latest: bool = False) -> LongitudinalFeatures:
-        """Return the mechanism with the channels of the evidence in reports, [people, waves, features]."""
+        """Return the mechanism with the channels of the evidence in reports, [people, rounds, features]."""
         sent = (reports != NOT_ASKED).any(axis=2).sum(axis=1)
         return replace(self, people=people_by_reports(sent, latest=latest), latest=latest)
 
     def evidence(self, reports: NDArray[Any]) -> NDArray[Any]:
-        """Return the code that the waves of each person name most often, of several the latest, [people, features].
+        """Return the code that the rounds of each person name most often, of several the latest, [people, features].
 
         Args:
-            reports: codes of the waves, [people, waves, features]; `NOT_ASKED` where there is none.
+            reports: codes of the rounds, [people, rounds, features]; `NOT_ASKED` where there is none.
         """
         found = np.full((len(reports), self.num_features), NOT_ASKED, dtype=self.code_type)
         for i, response in enumerate(self.responses):
@@ -185,8 +185,8 @@ class LongitudinalFeatures(SampledAnswers):
         return found
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """Draw the reports of all waves for each history, a row of `values`, [people, waves * features]."""
-        check_table(values, self.domain_sizes * self.waves)
+        """Draw the reports of all rounds for each history, a row of `values`, [people, rounds * features]."""
+        check_table(values, self.domain_sizes * self.rounds)
         people, features = len(values), self.num_features
         subsets = list(draw_subsets(people, num_features=features, sampled=self.sampled, rng=rng))
         chosen = [np.flatnonzero(subset) for subset in subsets]
@@ -198,21 +198,21 @@ class LongitudinalFeatures(SampledAnswers):
             for i, (response, rows) in enumerate(zip(self.responses, chosen, strict=True))
         ]
         reports = np.full(values.shape, NOT_ASKED, dtype=self.code_type)
-        for wave in range(self.waves):
+        for number in range(self.rounds):
             for i, (response, (answered, permanent)) in enumerate(zip(self.responses, drawn, strict=True)):
-                column = wave * features + i
-                reports[chosen[i], column] = response.report_wave(answered[:, wave], permanent, rng=rng)
+                column = number * features + i
+                reports[chosen[i], column] = response.report_round(answered[:, number], permanent, rng=rng)
         return reports
 
     def records(self) -> Iterator[Record]:
         """Iterate over all histories."""
-        return itertools.product(*(range(size) for size in self.domain_sizes * self.waves))
+        return itertools.product(*(range(size) for size in self.domain_sizes * self.rounds))
 
     def reports(self) -> Iterator[Report]:
         """Iterate over all sets of sampled features and all their reports."""
         for asked in itertools.combinations(range(self.num_features), self.sampled):
             values = [range(size) if i in asked else (NOT_ASKED,) for i, size in enumerate(self.domain_sizes)]
-            yield from itertools.product(*(values * self.waves))
+            yield from itertools.product(*(values * self.rounds))
 
     def probability(self, report: Report, record: Record) -> Fraction:
         """Return the probability of the sampled set, times that of the reports of each of its features."""
@@ -238,5 +238,5 @@ class LongitudinalFeatures(SampledAnswers):
 
 
 def _interleaved(histories: Sequence[Record]) -> Record:
-    """Return the history of a record: the values of all features in the first wave, then in the second, and so on."""
+    """Return the history of a record: the values of all features in the first round, then in the second, and so on."""
     return tuple(itertools.chain.from_iterable(zip(*histories, strict=True)))

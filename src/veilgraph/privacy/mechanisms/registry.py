@@ -12,7 +12,7 @@ from typing import Generic, TypeVar, get_args
 
 from veilgraph.errors import BudgetError, nearest_names
 from veilgraph.privacy.belief_table import finest_scale
-from veilgraph.privacy.budget import ONCE, PrivacyBudget, WaveBudget
+from veilgraph.privacy.budget import ONCE, PrivacyBudget, RoundBudget
 from veilgraph.privacy.mechanisms.base import FeatureMechanism, LabelMechanism, Mechanism
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
@@ -166,30 +166,30 @@ joint-grr-best, multi-bit, multi-bit-best, grr, subset-selection; did you mean g
     return MECHANISMS[name]
 
 
-def label_mechanism(num_classes: int, epsilon: float, asked: WaveBudget = ONCE) -> LabelOnce | LongitudinalGRR:
-    """Return the mechanism of a label that is asked once, or in several waves.
+def label_mechanism(num_classes: int, epsilon: float, asked: RoundBudget = ONCE) -> LabelOnce | LongitudinalGRR:
+    """Return the mechanism of a label that is asked once, or in several rounds.
 
-    >>> label_mechanism(3, 2.0, WaveBudget(waves=4))
-    LongitudinalGRR(domain_size=3, epsilon=2.0, wave_epsilon=1.0, waves=4, values=2, optional=False)
+    >>> label_mechanism(3, 2.0, RoundBudget(rounds=4))
+    LongitudinalGRR(domain_size=3, epsilon=2.0, round_epsilon=1.0, rounds=4, values=2, optional=False)
     """
-    if asked.waves is None:
+    if asked.rounds is None:
         return best_label_mechanism(num_classes, epsilon)
-    return LongitudinalGRR(num_classes, epsilon, asked.of_label(epsilon), asked.waves, asked.values)
+    return LongitudinalGRR(num_classes, epsilon, asked.of_label(epsilon), asked.rounds, asked.values)
 
 
 def feature_mechanism(
-    name: str, domain_sizes: tuple[int, ...], sampled: int, epsilon: float, asked: WaveBudget = ONCE
+    name: str, domain_sizes: tuple[int, ...], sampled: int, epsilon: float, asked: RoundBudget = ONCE
 ) -> Mechanism:
-    """Return the mechanism of features that are asked once, or in several waves."""
+    """Return the mechanism of features that are asked once, or in several rounds."""
     entry = find_mechanism(name)
     if sampled < 1:  # mechanisms of a single value would not look at it
         raise BudgetError(f"sampled is {sampled}: a person samples at least 1 feature")
-    if asked.waves is None:
+    if asked.rounds is None:
         return entry.make(domain_sizes, sampled, epsilon)
     if entry is not grr_fs:  # the default, which nobody has to choose
-        raise BudgetError(f"the features of a series are answered by L-GRR: leave out {name}, or the waves")
-    of_wave = asked.of_feature(epsilon)
-    return LongitudinalFeatures(domain_sizes, sampled, epsilon, of_wave, asked.waves, asked.values)
+        raise BudgetError(f"the features of a series are answered by L-GRR: leave out {name}, or the rounds")
+    of_round = asked.of_feature(epsilon)
+    return LongitudinalFeatures(domain_sizes, sampled, epsilon, of_round, asked.rounds, asked.values)
 
 
 def answer_mechanism(
@@ -235,8 +235,8 @@ def describe(mechanism: Mechanism) -> str:
     """Return the name of a campaign's mechanism in the registry; of a series what it asks, and how often."""
     if isinstance(mechanism, LongitudinalFeatures | LongitudinalGRR):
         asked = f" of {counted(mechanism.sampled, 'feature')}" if isinstance(mechanism, LongitudinalFeatures) else ""
-        waves = counted(mechanism.waves, "wave")
-        return f"l-grr{asked}, {waves}, values at most {mechanism.values} (a record is a history)"
+        rounds = counted(mechanism.rounds, "round")
+        return f"l-grr{asked}, {rounds}, values at most {mechanism.values} (a record is a history)"
     kinds = ((GRRFS, grr_fs), (JointGRR, joint_grr), (GRR, grr), (SubsetSelection, subset_selection))
     return next(entry.name for kind, entry in kinds if isinstance(mechanism, kind))
 

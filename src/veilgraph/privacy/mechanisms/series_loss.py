@@ -1,11 +1,11 @@
 r"""Epsilons of a series by L-GRR, from the integers of its two tables.
 
-A history is the value in each of W waves. Let :math:`x_n = \rho^n - 1`, and divide all probabilities by
+A history is the value in each of W rounds. Let :math:`x_n = \rho^n - 1`, and divide all probabilities by
 :math:`q_2^W`. Then n_j reports of each value j, all from the permanent answer of a value v, have
 
 .. math:: F_v(n) = 1 + p_1 x_{n_v} + q_1 \sum_{j \ne v} x_{n_j}
 
-and different values have independent factors. docs/explanation/waves.md proves what is used here.
+and different values have independent factors. docs/explanation/rounds.md proves what is used here.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ Counts = tuple[int, ...]
 
 
 @lru_cache(maxsize=256)
-def series_loss(permanent: IntegerTable, wave: IntegerTable, waves: int, values: int, optional: bool) -> SeriesLoss:
+def series_loss(
+    permanent: IntegerTable, of_round: IntegerTable, rounds: int, values: int, optional: bool
+) -> SeriesLoss:
     """Return the epsilons of a series from the integers of its two tables.
 
     Args:
         permanent: table of the permanent answers.
-        wave: table of a wave's report about a permanent answer.
-        waves: W, the number of waves.
+        of_round: table of a round's report about a permanent answer.
+        rounds: W, the number of rounds.
         values: c, the number of different values of a person that are answered.
         optional: whether an answer may be left out, which counts as one more value.
     """
-    ratios = [_unchanged_ratio(permanent, wave, count) for count in range(waves + 1)]
-    pattern = max(math.prod((ratios[n] for n in sizes), start=Fraction(1)) for sizes in partitions(waves, values))
+    ratios = [_unchanged_ratio(permanent, of_round, count) for count in range(rounds + 1)]
+    pattern = max(math.prod((ratios[n] for n in sizes), start=Fraction(1)) for sizes in partitions(rounds, values))
     unchanged, same_pattern = (
-        log_ratio(Decimal(r.numerator), Decimal(r.denominator)) for r in (ratios[waves], pattern)
+        log_ratio(Decimal(r.numerator), Decimal(r.denominator)) for r in (ratios[rounds], pattern)
     )
-    bound = _Histories(permanent, wave, waves, min(values, waves), optional)
+    bound = _Histories(permanent, of_round, rounds, min(values, rounds), optional)
     return SeriesLoss(
         unchanged=unchanged,
         same_pattern=same_pattern,
@@ -55,12 +57,12 @@ def series_loss(permanent: IntegerTable, wave: IntegerTable, waves: int, values:
     )
 
 
-def _unchanged_ratio(permanent: IntegerTable, wave: IntegerTable, count: int) -> Fraction:
+def _unchanged_ratio(permanent: IntegerTable, of_round: IntegerTable, count: int) -> Fraction:
     r"""Return the largest ratio of the probabilities of `count` reports under two values that do not change.
 
     .. math:: \frac{p_1 p_2^n + (k - 1) q_1 q_2^n}{q_1 p_2^n + p_1 q_2^n + (k - 2) q_1 q_2^n}
     """
-    same, others, size = wave.true**count, wave.other**count, permanent.domain_size
+    same, others, size = of_round.true**count, of_round.other**count, permanent.domain_size
     most = permanent.true * same + (size - 1) * permanent.other * others
     least = permanent.other * same + (permanent.true + (size - 2) * permanent.other) * others
     return Fraction(most, least)
@@ -69,11 +71,13 @@ def _unchanged_ratio(permanent: IntegerTable, wave: IntegerTable, count: int) ->
 class _Histories:
     """Largest and least probability of reports over all histories, by how often the reports name each value."""
 
-    def __init__(self, permanent: IntegerTable, wave: IntegerTable, waves: int, values: int, optional: bool) -> None:
-        self._size, self._waves, self._values, self._optional = permanent.domain_size, waves, values, optional
+    def __init__(
+        self, permanent: IntegerTable, of_round: IntegerTable, rounds: int, values: int, optional: bool
+    ) -> None:
+        self._size, self._rounds, self._values, self._optional = permanent.domain_size, rounds, values, optional
         with localcontext(prec=DIGITS):
             words = Decimal(permanent.true + (permanent.domain_size - 1) * permanent.other)
-            self._powers = [(Decimal(wave.true) / wave.other) ** n for n in range(waves + 1)]
+            self._powers = [(Decimal(of_round.true) / of_round.other) ** n for n in range(rounds + 1)]
             # Each term p x_n, q x_n and x_n / k, for n = 0 to W.
             self._own, self._other, self._uniform = (
                 [share * (power - 1) for power in self._powers]
@@ -83,7 +87,7 @@ class _Histories:
     def epsilon(self) -> float:
         """Return the largest log-ratio over all reports, most promising ones first, until no other can exceed it."""
         with localcontext(prec=DIGITS):
-            above = {counts: self._above(counts) for counts in partitions(self._waves, self._size)}
+            above = {counts: self._above(counts) for counts in partitions(self._rounds, self._size)}
             bounds = {counts: most / self._free(counts, self._values) for counts, most in above.items()}
             largest = Decimal(1)
             for counts in sorted(bounds, key=lambda each: bounds[each], reverse=True):

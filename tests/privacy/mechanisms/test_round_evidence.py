@@ -11,19 +11,19 @@ import pytest
 from numpy.typing import NDArray
 
 from veilgraph.errors import DomainError
-from veilgraph.privacy.mechanisms import GRR, LongitudinalGRR, OSRandom, WaveEvidence
-from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT, most_frequent_share
+from veilgraph.privacy.mechanisms import GRR, LongitudinalGRR, OSRandom, RoundEvidence
+from veilgraph.privacy.mechanisms.round_evidence import NO_REPORT, most_frequent_share
 
 
 @pytest.mark.parametrize(("size", "count"), [(2, 1), (2, 2), (2, 5), (3, 3), (3, 4), (4, 4), (5, 3)])
 def test_the_share_of_the_most_frequent_report_is_that_of_enumeration(size: int, count: int) -> None:
-    series = LongitudinalGRR(size, 1.0, 1.0, waves=count)
+    series = LongitudinalGRR(size, 1.0, 1.0, rounds=count)
     reports = np.array(list(itertools.product(range(size), repeat=count)))
-    evidence = WaveEvidence.of(series, reports)
+    evidence = RoundEvidence.of(series, reports)
     found = evidence.named(reports).argmax(axis=1)
-    keep, other = series.wave.channel.keep, series.wave.channel.other
+    keep, other = series.round.channel.keep, series.round.channel.other
     chances = [keep ** int(n) * other ** (count - int(n)) for n in (reports == 0).sum(axis=1)]
-    assert sum(compress(chances, found == 0), Fraction(0)) == most_frequent_share(series.wave.table, count)
+    assert sum(compress(chances, found == 0), Fraction(0)) == most_frequent_share(series.round.table, count)
     # The other classes are equally likely, so the channel is symmetric.
     assert len({sum(compress(chances, found == other), Fraction(0)) for other in range(1, size)}) <= 1
     assert evidence.people == (0,) * (count - 1) + (size**count,)
@@ -34,9 +34,9 @@ def compress(chances: list[Fraction], selected: np.ndarray) -> list[Fraction]:
 
 
 def test_the_channel_is_that_of_the_whole_series_by_enumeration() -> None:
-    series = LongitudinalGRR(3, 2.0, 1.0, waves=4)
+    series = LongitudinalGRR(3, 2.0, 1.0, rounds=4)
     reports = np.array(list(series.reports()))
-    evidence = WaveEvidence.of(series, reports)
+    evidence = RoundEvidence.of(series, reports)
     found = evidence.named(reports).argmax(axis=1)
     chances = [series.probability(report, (0,) * 4) for report in series.reports()]
     assert sum(compress(chances, found == 0), Fraction(0)) == evidence.channel.keep
@@ -44,16 +44,16 @@ def test_the_channel_is_that_of_the_whole_series_by_enumeration() -> None:
 
 
 def test_one_report_has_the_channel_of_both_tables_in_sequence() -> None:
-    series = LongitudinalGRR(5, 2.0, 1.0, waves=6, values=2)
-    first, second = series.permanent.channel, series.wave.channel
+    series = LongitudinalGRR(5, 2.0, 1.0, rounds=6, values=2)
+    first, second = series.permanent.channel, series.round.channel
     keep = first.keep * second.keep + 4 * first.other * second.other
-    one = WaveEvidence.of(series, series.randomize(np.zeros((9, 6), dtype=np.int64), rng=OSRandom()), latest=True)
+    one = RoundEvidence.of(series, series.randomize(np.zeros((9, 6), dtype=np.int64), rng=OSRandom()), latest=True)
     assert one.channel.keep == series.channel.keep == keep
     assert series.channel.row_sum == 1
 
 
-def evidence_of(waves: int, people: tuple[int, ...]) -> WaveEvidence:
-    return WaveEvidence(5, 2.0, 1.0, waves=waves, people=people)
+def evidence_of(rounds: int, people: tuple[int, ...]) -> RoundEvidence:
+    return RoundEvidence(5, 2.0, 1.0, rounds=rounds, people=people)
 
 
 def test_more_reports_tell_more_and_never_more_than_the_permanent_answer() -> None:
@@ -64,12 +64,12 @@ def test_more_reports_tell_more_and_never_more_than_the_permanent_answer() -> No
 
 
 def test_the_latest_or_the_most_frequent_report_is_taken_and_the_latest_breaks_ties() -> None:
-    series = LongitudinalGRR(4, 2.0, 1.0, waves=4)
+    series = LongitudinalGRR(4, 2.0, 1.0, rounds=4)
     reports = np.array([[0, 0, 1, 3], [1, 2, NO_REPORT, NO_REPORT], [2, 1, 1, 2], [NO_REPORT] * 4])
-    every = WaveEvidence.of(series, reports)
+    every = RoundEvidence.of(series, reports)
     assert classes(every.named(reports)) == [[0], [2], [2], []]
     assert every.people == (0, 1, 0, 2)
-    latest = WaveEvidence.of(series, reports, latest=True)
+    latest = RoundEvidence.of(series, reports, latest=True)
     assert classes(latest.named(reports)) == [[3], [2], [2], []]
     assert latest.people == (3,)
     assert classes(every.named(every.blank(2))) == [[], []]
@@ -85,9 +85,9 @@ def test_people_with_different_numbers_of_reports_have_the_mean_channel() -> Non
 
 
 def test_evidence_of_drawn_reports_follows_its_channel() -> None:
-    series, people = LongitudinalGRR(4, 2.0, 1.0, waves=5), 40_000
+    series, people = LongitudinalGRR(4, 2.0, 1.0, rounds=5), 40_000
     reports = series.randomize(np.full((people, 5), 2), rng=np.random.default_rng(0))
-    evidence = WaveEvidence.of(series, reports)
+    evidence = RoundEvidence.of(series, reports)
     keep = float(evidence.channel.keep)
     # Five standard deviations of a binomial share.
     assert abs(float(evidence.named(reports)[:, 2].mean()) - keep) < 5 * (keep * (1 - keep) / people) ** 0.5
@@ -99,10 +99,10 @@ def test_evidence_of_drawn_reports_follows_its_channel() -> None:
         ([[4, 0]], r"outside 0\.\.3"),
         ([[-2, 0]], r"outside 0\.\.3"),
         ([[NO_REPORT, NO_REPORT]], "is empty"),
-        ([[0, 0, 0]], "codes of 2 waves"),
-        ([0, 1], "codes of 2 waves"),
+        ([[0, 0, 0]], "codes of 2 rounds"),
+        ([0, 1], "codes of 2 rounds"),
     ],
 )
-def test_rows_that_are_not_reports_of_the_waves_are_refused(reports: list[Any], message: str) -> None:
+def test_rows_that_are_not_reports_of_the_rounds_are_refused(reports: list[Any], message: str) -> None:
     with pytest.raises(DomainError, match=message):
-        WaveEvidence(4, 2.0, 1.0, waves=2).check_reports(np.array(reports))
+        RoundEvidence(4, 2.0, 1.0, rounds=2).check_reports(np.array(reports))

@@ -1,14 +1,14 @@
-"""Accuracy from the waves of a series: from the latest report of each person, and from all of them jointly.
+"""Accuracy from the rounds of a series: from the latest report of each person, and from all of them jointly.
 
-L-GRR on public graphs, the label alone; 75 % of the people report in every wave. Epsilons are those of two values that
-never change, over all waves; the table says what any two histories cost. "changed" is the share of people who had
-another label in the first half of the waves; accuracy is that of today's labels.
+L-GRR on public graphs, the label alone; 75 % of the people report in every round. Epsilons are those of two values that
+never change, over all rounds; the table says what any two histories cost. "changed" is the share of people who had
+another label in the first half of the rounds; accuracy is that of today's labels.
 
 With --features, label and features of block models with 1,500 nodes are asked: 8 of 32 features, which are reported
 by everyone.
 
-python -m studies.waves --datasets FOLDER --only cora lastfm
-python -m studies.waves --features
+python -m studies.rounds --datasets FOLDER --only cora lastfm
+python -m studies.rounds --features
 """
 
 from __future__ import annotations
@@ -31,79 +31,79 @@ from numpy.typing import NDArray
 from studies.deployed import read_labels
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.simulation import simulate_waves
+from veilgraph.experiments.simulation import simulate_rounds
 from veilgraph.graph import Split
 from veilgraph.models import LabelVeil, Method, StructureOnly, Veil
 from veilgraph.privacy.mechanisms import LongitudinalFeatures, LongitudinalGRR
 from veilgraph.privacy.schema import NO_LABEL
 
-WAVES = 12
+ROUNDS = 12
 
 Cell = tuple[str, float, float, float]
-"""Name of a graph, epsilon of a permanent answer, epsilon of a wave's report, share of people who changed."""
+"""Name of a graph, epsilon of a permanent answer, epsilon of a round's report, share of people who changed."""
 
 
 def draw(cell: Cell, seed: int, folder: Path) -> dict[str, float]:
-    """Fit both methods after 1, 3 and 12 waves, to the latest reports and to all; return accuracies."""
-    name, epsilon, wave_epsilon, changed = cell
+    """Fit both methods after 1, 3 and 12 rounds, to the latest reports and to all; return accuracies."""
+    name, epsilon, round_epsilon, changed = cell
     torch.set_num_threads(1)
     private = read_labels(folder / f"{name}.npz")
-    series = LongitudinalGRR(private.schema.num_classes, epsilon, wave_epsilon, waves=WAVES, values=2)
+    series = LongitudinalGRR(private.schema.num_classes, epsilon, round_epsilon, rounds=ROUNDS, values=2)
     split = Split.random(
         private.graph.num_nodes, seed=seed, train=0.5, validation=0.25, eligible=private.labels != NO_LABEL
     )
     histories = _histories(private, changed, np.random.default_rng([seed, 1]))
     found = dict[str, float]()
-    some = ((WAVES, True), (WAVES, False))
-    for waves, latest in some if changed else ((1, True), (3, True), (3, False), *some):
-        reports = simulate_waves(
+    some = ((ROUNDS, True), (ROUNDS, False))
+    for rounds, latest in some if changed else ((1, True), (3, True), (3, False), *some):
+        reports = simulate_rounds(
             private,
             series,
             split,
             rng=np.random.default_rng([seed, 0]),
             histories=histories,
-            finished=waves,
+            finished=rounds,
             latest=latest,
         )
         methods: dict[str, Method] = {"veil": LabelVeil(seed=seed), "control": StructureOnly(device="cpu")}
         for method, estimator in methods.items():
             predicted = estimator.fit(reports, split).predict()
-            found[f"{method}, {waves} {'latest' if latest else 'all'}"] = accuracy(predicted, private, split.test)
+            found[f"{method}, {rounds} {'latest' if latest else 'all'}"] = accuracy(predicted, private, split.test)
     return found
 
 
 def draw_features(seed: int) -> dict[str, float]:
-    """Fit Veil after 3 and 12 waves, with and without features; return accuracies."""
+    """Fit Veil after 3 and 12 rounds, with and without features; return accuracies."""
     torch.set_num_threads(1)
     private = csbm(1500, num_classes=4, mean_degree=5.0, homophily=0.5, feature_signal=0.8, seed=seed)
     split = Split.random(1500, seed=seed, train=0.5, validation=0.25)
-    label = LongitudinalGRR(4, 2.0, 1.0, waves=WAVES)
-    features = LongitudinalFeatures(private.schema.domain_sizes, 8, 1.0, 0.5, waves=WAVES)
+    label = LongitudinalGRR(4, 2.0, 1.0, rounds=ROUNDS)
+    features = LongitudinalFeatures(private.schema.domain_sizes, 8, 1.0, 0.5, rounds=ROUNDS)
     found = dict[str, float]()
-    for (waves, latest), asked in itertools.product(((3, False), (WAVES, True), (WAVES, False)), (None, features)):
+    for (rounds, latest), asked in itertools.product(((3, False), (ROUNDS, True), (ROUNDS, False)), (None, features)):
         rng = np.random.default_rng([seed, 0])
-        reports = simulate_waves(private, label, split, rng=rng, features=asked, finished=waves, latest=latest)
+        reports = simulate_rounds(private, label, split, rng=rng, features=asked, finished=rounds, latest=latest)
         predicted = Veil(seed=seed, device="cpu").fit(reports, split).predict()
-        which = f"{'label' if asked is None else 'label and features'}, {waves} {'latest' if latest else 'all'}"
+        which = f"{'label' if asked is None else 'label and features'}, {rounds} {'latest' if latest else 'all'}"
         found[which] = accuracy(predicted, private, split.test)
     return found
 
 
 def _histories(private: PrivateGraph, changed: float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return labels in each wave, [nodes, waves]; some people had another label in the first half."""
+    """Return labels in each round, [nodes, rounds]; some people had another label in the first half."""
     labels = np.where(private.labels == NO_LABEL, 0, private.labels).astype(np.int64)
     classes = private.schema.num_classes
-    histories = np.repeat(labels[:, None], WAVES, axis=1)
+    histories = np.repeat(labels[:, None], ROUNDS, axis=1)
     before = (labels + rng.integers(1, classes, size=len(labels))) % classes
     moved = rng.random(len(labels)) < changed
-    histories[moved, : WAVES // 2] = before[moved, None]
+    histories[moved, : ROUNDS // 2] = before[moved, None]
     return histories
 
 
 def summary(cell: Cell, draws: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """Return mean accuracies in percent with standard errors, and the epsilons of the series."""
-    name, epsilon, wave_epsilon, changed = cell
-    row: dict[str, Any] = {"graph": name, "epsilon": epsilon, "wave_epsilon": wave_epsilon, "changed": changed}
+    name, epsilon, round_epsilon, changed = cell
+    row: dict[str, Any] = {"graph": name, "epsilon": epsilon, "round_epsilon": round_epsilon, "changed": changed}
     for key in draws[0]:
         values = 100 * np.array([each[key] for each in draws])
         row[key] = [round(float(values.mean()), 2), round(float(values.std(ddof=1) / len(values) ** 0.5), 2)]

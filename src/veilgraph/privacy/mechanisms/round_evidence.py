@@ -1,4 +1,4 @@
-"""Evidence in the waves of a series: one class for each person, with the exact channel from their value to it."""
+"""Evidence in the rounds of a series: one class for each person, with the exact channel from their value to it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.strict_json import expect_number, number_text
 
 NO_REPORT = -1
-"""Code of a wave in which a person sent no report."""
+"""Code of a round in which a person sent no report."""
 
 
 @dataclass(frozen=True)
-class WaveEvidence(CodeReports, LongitudinalGRR):
-    r"""Waves as a label mechanism that methods learn from: the class that a person's reports name most often.
+class RoundEvidence(CodeReports, LongitudinalGRR):
+    r"""Rounds as a label mechanism that methods learn from: the class that a person's reports name most often.
 
     Of classes that are named equally often it is the most recent one. Reports of one permanent answer are
     exchangeable, so this breaks ties uniformly. n reports name the permanent answer most often with a probability
@@ -39,20 +39,20 @@ class WaveEvidence(CodeReports, LongitudinalGRR):
     The latest report alone assumes nothing. Several assume that the value did not change between them; with a value
     that changed, they name most likely the one that was held longest.
 
-    Reports are rows of codes, [people, waves], with `NO_REPORT` for a wave without one.
+    Reports are rows of codes, [people, rounds], with `NO_REPORT` for a round without one.
 
     Args:
         domain_size: k, the declared number of values.
         epsilon: requested epsilon of a permanent answer.
-        wave_epsilon: requested epsilon of a wave's report about the permanent answer.
-        waves: W, the number of waves.
+        round_epsilon: requested epsilon of a round's report about the permanent answer.
+        rounds: W, the number of rounds.
         values: c, the number of different values of a person that are answered.
         people: number of people whose 1, 2, ... reports are combined.
         latest: whether the latest report of each person is taken alone.
 
-    >>> monthly = LongitudinalGRR(7, epsilon=2.0, wave_epsilon=1.0, waves=12, values=2)
+    >>> monthly = LongitudinalGRR(7, epsilon=2.0, round_epsilon=1.0, rounds=12, values=2)
     >>> reports = monthly.randomize(np.zeros((100, 12), dtype=np.int64), rng=np.random.default_rng(0))
-    >>> evidence = [WaveEvidence.of(monthly, reports, latest=latest) for latest in (True, False)]
+    >>> evidence = [RoundEvidence.of(monthly, reports, latest=latest) for latest in (True, False)]
     >>> [round(float(each.channel.keep), 3) for each in evidence]
     [0.223, 0.368]
     """
@@ -68,43 +68,43 @@ class WaveEvidence(CodeReports, LongitudinalGRR):
         return self.permanent.document
 
     @classmethod
-    def read_series(cls, stated: object, domain_size: int, waves: Mapping[str, Any]) -> Self:
-        """Read the parts of a document about the label and about its waves.
+    def read_series(cls, stated: object, domain_size: int, rounds: Mapping[str, Any]) -> Self:
+        """Read the parts of a document about the label and about its rounds.
 
         Args:
             stated: part about the permanent answer.
             domain_size: k.
-            waves: part about the waves, with the keys that all series have.
+            rounds: part about the rounds, with the keys that all series have.
         """
         permanent = find_form(stated, {GRR.wire_name: GRR}, "label").read(stated, "label", domain_size)
-        of_wave = expect_number(waves["epsilon"], "waves.epsilon")
-        return cls(domain_size, permanent.epsilon, of_wave, waves["count"], waves["values"])
+        of_round = expect_number(rounds["epsilon"], "rounds.epsilon")
+        return cls(domain_size, permanent.epsilon, of_round, rounds["count"], rounds["values"])
 
     @property
-    def wave_document(self) -> dict[str, Any]:
-        """Part of the campaign document about the report of a wave."""
-        return {"epsilon": number_text(self.wave_epsilon), "table": self.wave.table.document}
+    def round_document(self) -> dict[str, Any]:
+        """Part of the campaign document about the report of a round."""
+        return {"epsilon": number_text(self.round_epsilon), "table": self.round.table.document}
 
     def decode(self, rows: NDArray[Any]) -> list[list[int]]:
-        """Return the codes of the waves of each person, with `NO_REPORT` for a wave without one."""
+        """Return the codes of the rounds of each person, with `NO_REPORT` for a round without one."""
         return list(rows.tolist())
 
     def method_in_words(self, question: str) -> str:
         """Say to people how a device randomizes the answer to a question."""
         return (
-            f"Asked in {counted(self.waves, 'round')}. A report has the true answer to {question} with "
+            f"Asked in {counted(self.rounds, 'round')}. A report has the true answer to {question} with "
             f"{chance_text(self.channel)}, and another one otherwise."
         )
 
     @classmethod
-    def of(cls, series: LongitudinalGRR, reports: NDArray[Any], *, latest: bool = False) -> WaveEvidence:
-        """Return the evidence in reports, [people, waves]; rows without a report are ignored."""
+    def of(cls, series: LongitudinalGRR, reports: NDArray[Any], *, latest: bool = False) -> RoundEvidence:
+        """Return the evidence in reports, [people, rounds]; rows without a report are ignored."""
         sent = (reports != NO_REPORT).sum(axis=1)
         return cls(
             series.domain_size,
             series.epsilon,
-            series.wave_epsilon,
-            series.waves,
+            series.round_epsilon,
+            series.rounds,
             series.values,
             people=people_by_reports(sent, latest=latest),
             latest=latest,
@@ -113,7 +113,7 @@ class WaveEvidence(CodeReports, LongitudinalGRR):
     @cached_property
     def channel(self) -> SymmetricChannel:
         """Probability of the class given the value, on average over the people."""
-        total, table = sum(self.people), self.wave.table
+        total, table = sum(self.people), self.round.table
         shares = ((n, Fraction(count, total)) for n, count in enumerate(self.people, start=1) if count)
         return self.permanent_channel(sum((share * most_frequent_share(table, n) for n, share in shares), Fraction(0)))
 
@@ -125,7 +125,7 @@ class WaveEvidence(CodeReports, LongitudinalGRR):
     def named(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Return one-hot classes, [people, classes]; no class where there is no report.
 
-        >>> evidence = WaveEvidence(3, 1.0, 1.0, waves=3)
+        >>> evidence = RoundEvidence(3, 1.0, 1.0, rounds=3)
         >>> evidence.named(np.array([[2, 2, 0], [0, 1, NO_REPORT]])).astype(int).tolist()
         [[0, 0, 1], [0, 1, 0]]
         """
@@ -141,22 +141,22 @@ class WaveEvidence(CodeReports, LongitudinalGRR):
 
     def blank(self, count: int) -> NDArray[Any]:
         """Return rows for the reports of `count` people, without a report yet."""
-        return np.full((count, self.waves), NO_REPORT, dtype=np.int64)
+        return np.full((count, self.rounds), NO_REPORT, dtype=np.int64)
 
     def check_reports(self, reports: NDArray[Any]) -> None:
-        """Refuse rows that are not reports of the waves, or are empty.
+        """Refuse rows that are not reports of the rounds, or are empty.
 
-        >>> WaveEvidence(3, 1.0, 1.0, waves=2).check_reports(np.array([[0, 3]]))
+        >>> RoundEvidence(3, 1.0, 1.0, rounds=2).check_reports(np.array([[0, 3]]))
         Traceback (most recent call last):
         veilgraph.errors.DomainError: a reported label is outside 0..2
         """
-        if reports.ndim != 2 or reports.shape[1] != self.waves or not np.issubdtype(reports.dtype, np.integer):
+        if reports.ndim != 2 or reports.shape[1] != self.rounds or not np.issubdtype(reports.dtype, np.integer):
             raise DomainError(
                 f"label reports have shape {reports.shape} and type {reports.dtype}: expected codes of "
-                f"{self.waves} waves"
+                f"{self.rounds} rounds"
             )
         if (reports == NO_REPORT).all(axis=1).any():
-            raise DomainError("a row of label reports is empty: it needs a report of at least one wave")
+            raise DomainError("a row of label reports is empty: it needs a report of at least one round")
         if ((reports < NO_REPORT) | (reports >= self.domain_size)).any():
             raise DomainError(f"a reported label is outside 0..{self.domain_size - 1}")
 

@@ -1,4 +1,4 @@
-"""A series of waves in a store, with the files that `veilgraph train` reads."""
+"""A series of rounds in a store, with the files that `veilgraph train` reads."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from veilgraph.campaign.notice import Notice
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import csbm
 from veilgraph.graph import Graph
-from veilgraph.privacy.budget import WaveBudget
-from veilgraph.privacy.mechanisms import NOT_ASKED, LongitudinalFeatures, WaveEvidence
-from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
+from veilgraph.privacy.budget import RoundBudget
+from veilgraph.privacy.mechanisms import NOT_ASKED, LongitudinalFeatures, RoundEvidence
+from veilgraph.privacy.mechanisms.round_evidence import NO_REPORT
 from veilgraph.privacy.schema import FeatureSchema
 
-NODES, WAVES = 300, 6
+NODES, ROUNDS = 300, 6
 
 
-class WaveSeries:
-    """Reports of six waves in a store; a third of the people leave every second wave out, some send nothing.
+class RoundSeries:
+    """Reports of six rounds in a store; a third of the people leave every second round out, some send nothing.
 
-    With features, one person in seven leaves the label out in the first wave.
+    With features, one person in seven leaves the label out in the first round.
     """
 
     def __init__(self, folder: Path, *, features: bool) -> None:
@@ -41,34 +41,34 @@ class WaveSeries:
                 epsilon_x=2.0 if features else None,
                 sampled=5 if features else None,
                 epsilon_y=3.0,
-                rounds=WaveBudget(waves=WAVES, wave_epsilon=1.0),
+                rounds=RoundBudget(rounds=ROUNDS, round_epsilon=1.0),
             ),
             nonce=NONCE,
         )
         series, asked = self.campaign.label_mechanism, self.campaign.feature_mechanism
-        assert isinstance(series, WaveEvidence)
+        assert isinstance(series, RoundEvidence)
         rng = np.random.default_rng(0)
-        self.codes = series.randomize(np.repeat(made.labels[:, None], WAVES, axis=1), rng=rng).astype(np.int64)
-        sent = np.ones((NODES, WAVES), dtype=np.bool_)
+        self.codes = series.randomize(np.repeat(made.labels[:, None], ROUNDS, axis=1), rng=rng).astype(np.int64)
+        sent = np.ones((NODES, ROUNDS), dtype=np.bool_)
         sent[::3, ::2] = sent[::5] = False
         self.codes[~sent] = NO_REPORT
-        self.columns = np.full((NODES, WAVES, made.schema.num_features), NOT_ASKED)
+        self.columns = np.full((NODES, ROUNDS, made.schema.num_features), NOT_ASKED)
         if isinstance(asked, LongitudinalFeatures):
             self.codes[::7, 0] = NO_REPORT
-            drawn = asked.randomize(np.tile(made.features, WAVES), rng=rng).reshape(self.columns.shape)
+            drawn = asked.randomize(np.tile(made.features, ROUNDS), rng=rng).reshape(self.columns.shape)
             self.columns[sent] = drawn[sent]
         self.reports = [
             Report(
                 campaign=self.campaign.id,
                 node=self.names[node],
-                features=tuple(None if code == NOT_ASKED else code for code in self.columns[node, wave].tolist())
+                features=tuple(None if code == NOT_ASKED else code for code in self.columns[node, number].tolist())
                 if features
                 else None,
-                label=None if self.codes[node, wave] == NO_REPORT else int(self.codes[node, wave]),
-                wave=wave + 1,
+                label=None if self.codes[node, number] == NO_REPORT else int(self.codes[node, number]),
+                number=number + 1,
             )
-            for wave in range(WAVES)
-            for node in np.flatnonzero(sent[:, wave]).tolist()
+            for number in range(ROUNDS)
+            for node in np.flatnonzero(sent[:, number]).tolist()
         ]
         self.store = f"sqlite:///{folder}/reports.db"
         store = ReportStore.open(self.store)
