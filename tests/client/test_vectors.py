@@ -39,7 +39,7 @@ def test_the_vectors_cover_every_campaign_and_every_threshold() -> None:
     assert {len(case["label"]) for case in sets["cases"]} == {40}
 
 
-def as_json(reported: tuple[Any, ...] | int | None) -> Any:
+def as_json(reported: Any) -> Any:
     return list(reported) if isinstance(reported, tuple) else reported
 
 
