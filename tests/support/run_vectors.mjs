@@ -89,8 +89,7 @@ const work = {
       const { epsilon, id } = await module.verify(campaign, { maxEpsilon, now });
       return { epsilon, id };
     }),
-  parts: (campaign) =>
-    attempt(async () => Object.keys(await module.verify(campaign, { maxEpsilon, now }))),
+  parts: (campaign) => attempt(async () => Object.keys(await module.verify(campaign, { maxEpsilon, now }))),
   notice: (campaign) => attempt(async () => (await module.verify(campaign, { maxEpsilon, now })).notice),
   encode: ({ campaign, record }) =>
     attempt(async () => module.encode(await module.verify(campaign, { maxEpsilon, now }), record)),

@@ -73,7 +73,10 @@ export async function fetchPublished(hash) {
  */
 export async function hasReported(node, code, options) {
   const [, { status, rounds }] = await request("GET", place({ node }), { code, ...options });
-  need(REPORTED.includes(status) && Array.isArray(rounds) && rounds.every(Number.isInteger), "problem.unasked");
+  need(
+    REPORTED.includes(status) && Array.isArray(rounds) && rounds.every(Number.isInteger),
+    "problem.unasked",
+  );
   return [status, rounds];
 }
 

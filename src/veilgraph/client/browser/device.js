@@ -29,7 +29,7 @@ const ANOTHER = "This device has answered the campaign before, and answers it on
  * All reports of the storage together stay within the person's limit and `maxEpsilon`, one of which there
  * must be: user level, any two records. A notice that is older than one that the device has seen is refused.
  * `sharedDevice` lets another person answer a campaign that was answered before. `locks` and `settle`, in
- * milliseconds, are for tests. Of a series, the open round is answered, from permanent answers in the storage;
+ * milliseconds, are for tests. Of a series, the open round is answered, from permanent answers that are kept;
  * its first round counts for all. Where the memory of earlier rounds is `lost`, which lists them, permanent
  * answers are drawn a second time, and count twice.
  */
@@ -471,8 +471,14 @@ export function answered(storage) {
   return places
     .filter((place) => /^veilgraph:[0-9a-f]{64}(:|$)/.test(place))
     .map((place) => {
-      const { epsilon, notices = [], neighbours, graph, lost = [], ...report } =
-        parse(storage.getItem(place)) ?? {};
+      const {
+        epsilon,
+        notices = [],
+        neighbours,
+        graph,
+        lost = [],
+        ...report
+      } = parse(storage.getItem(place)) ?? {};
       const { campaign, node, features, label, answer } = report;
       const isText = typeof answer === "string";
       const codes = [features ?? [], label ?? [], isText ? [] : (answer ?? [])].flat();
