@@ -75,7 +75,7 @@ export interface Question {
     readonly sizes: readonly number[];
     readonly sampled: number;
     readonly joint?: boolean;
-    /** Of a series: tables of a round's report about each feature; `tables` are those of permanent answers. */
+    /** Of a series: tables of a round's report about each feature; `tables` are for permanent answers. */
     readonly series?: readonly Table[];
     readonly tables: readonly Table[] | Readonly<Record<number, Table>>;
     /** Epsilon of all features together: user level, any two records. */
@@ -84,7 +84,7 @@ export interface Question {
   } | null;
   readonly label: { readonly name: string; readonly values: readonly string[]; readonly table: Table } | null;
   /**
-   * A series: the label's table is that of permanent answers, this one that of each round's report about them.
+   * A series: the label's table is for permanent answers, this one for the report of each round about them.
    */
   readonly rounds: {
     readonly count: number;
