@@ -6,9 +6,9 @@ A place that asks for a kind is one of these, in Python outside `HOMES`, the fol
 what campaigns ask:
 
 - an `isinstance` or `issubclass` whose class is defined in `privacy/mechanisms/`;
-- a condition about the kind of a campaign: an attribute, variable or key called `neighbours`, `waves` or `turns`, or
-  something of these names, such as `private_neighbours`, in the test of an `if`, `while`, `assert` or comprehension, in
-  a comparison or in `and`, `or`, `not`. A test counts once, whatever it asks.
+- a condition about the kind of a campaign: an attribute, variable or key called `neighbours`, `rounds`, `waves` or
+  `turns`, or something of these names, such as `private_neighbours`, in the test of an `if`, `while`, `assert` or
+  comprehension, in a comparison or in `and`, `or`, `not`. A test counts once, whatever it asks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from veilgraph.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 HOMES = ("privacy/mechanisms", "campaign", "client/once.py", "client/rounds.py", "client/neighbours.py")
-KINDS = re.compile(r"(?:^|_)(?:neighbours|waves|turns)$")
+KINDS = re.compile(r"(?:^|_)(?:neighbours|rounds|waves|turns)$")
 
 MOST_LINES, MOST_PARAMETERS, MOST_METHODS = 60, 8, 20
 _LAYOUT = {
