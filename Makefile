@@ -78,9 +78,10 @@ check: setup $(FROM_NPM)
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# A wheel and an sdist in dist/.
+# A wheel, an sdist, and the hashes of the participant's page in dist/.
 dist: setup
 	$(BIN)/python -m build
+	$(BIN)/python -m veilgraph.collector.page_hashes > dist/SHA256SUMS
 
 bench: setup
 	$(BIN)/python -m benchmarks
