@@ -21,6 +21,7 @@ from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.collection import missing, progress
 from veilgraph.cli.data import data_app
 from veilgraph.cli.doctor import doctor
+from veilgraph.cli.former import what_replaced
 from veilgraph.cli.graph import graph_app
 from veilgraph.cli.init import init
 from veilgraph.cli.invite import invite
@@ -133,6 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     # The interpreter would search all of torch for garbage before it ends, for half a second.
     atexit.register(gc.freeze)
+    if replaced := what_replaced(arguments):
+        return _fail(replaced)
     return run_app(app, arguments, resumable=is_resumable(arguments))
 
 
