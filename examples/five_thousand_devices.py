@@ -17,10 +17,7 @@ from pathlib import Path
 
 from veilgraph import Graph, PrivateGraph, StructureOnly
 from veilgraph.atomic_files import write_atomically
-from veilgraph.campaign import Campaign
-from veilgraph.campaign.budget import CampaignBudget
-from veilgraph.campaign.notice import Notice
-from veilgraph.campaign.tokens import new_key, token_for
+from veilgraph.campaign import Campaign, CampaignBudget, Notice, new_key, token_for
 from veilgraph.client import answer, send
 from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.datasets import csbm

@@ -17,12 +17,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from veilgraph import Graph
+from veilgraph import FeatureSchema, Graph
 from veilgraph.atomic_files import write_atomically
-from veilgraph.campaign import Campaign, new_key, token_for
-from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign import Campaign, CampaignBudget, Notice, new_key, token_for
 from veilgraph.campaign.neighbours.next_wave import NextWave, begin_series
-from veilgraph.campaign.notice import Notice
 from veilgraph.client import answer, answer_neighbours, fetch, send
 from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.datasets import csbm
@@ -30,7 +28,6 @@ from veilgraph.deploy import open_source, predict_nodes, train
 from veilgraph.deploy.publish_wave import publish_wave
 from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodHistogram
-from veilgraph.privacy.schema import FeatureSchema
 
 PHONES, AT_ONCE, EPSILON_Y, WAVES = int([*sys.argv, "2000"][1]), 16, 2.0, (1.0, 3.0)
 CLOSES = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)

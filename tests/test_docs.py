@@ -402,7 +402,7 @@ def test_every_path_that_a_page_names_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", GUIDES, ids=name_of)
 def test_everything_that_looks_like_a_path_in_a_guide_is_one(page: Path) -> None:
     paths = [word for word in code_words_of(page) if re.fullmatch(r"[\w.*-]+(?:/[\w.*-]+)*/?", word) and "/" in word]
-    assert [path for path in paths if not found(path)] == []
+    assert [path for path in paths if path.split("/")[0] not in RESULTS and not found(path)] == []
     assert paths
 
 

@@ -42,7 +42,7 @@ class Campaign:
     ...     notice=Notice(purpose="Learn who needs a vaccine", contact="privacy@example.org",
     ...                   closes=datetime.fromisoformat("2027-01-31T00:00:00Z")))
     >>> campaign.id[:8], round(campaign.guarantee.total_user_level, 9)
-    ('f44e616f', 2.0)
+    ('9049ed91', 2.0)
     >>> Campaign.from_json(campaign.to_json()) == campaign
     True
 
