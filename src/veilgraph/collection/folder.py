@@ -98,6 +98,11 @@ class Collection:
         return environment.get(_DATABASE) or f"sqlite:///{self._reports_file}"
 
     @property
+    def process_environment(self) -> dict[str, str]:
+        """Variables of another process that opens this folder: it takes the same store, whatever this one inherited."""
+        return {**os.environ, _DATABASE: self.store}
+
+    @property
     def has_store(self) -> bool:
         """Whether there is a store: the first 'serve' makes the file in the folder."""
         return not self.store.endswith(str(self._reports_file)) or self._reports_file.is_file()

@@ -94,6 +94,7 @@ def serving(collection: Collection) -> Iterator[str]:
             stdout=subprocess.DEVNULL,
             stderr=output,
             stdin=subprocess.DEVNULL,
+            env=collection.process_environment,
         )
     try:
         ends = time.monotonic() + _STARTING_SECONDS
