@@ -19,7 +19,7 @@ from veilgraph.collector.reports import Standing
 TABLES: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((BROWSER / "languages").iterdir())
 }
-PAGE = ("participant.js", "form.js", "review.js", "problems.js", "contacts.js", "figures.js", "delivery.js")
+PAGE = ("participant.js", "about.js", "form.js", "review.js", "problems.js", "contacts.js", "figures.js", "delivery.js")
 # Words of the field, in the five languages.
 JARGON = re.compile(
     r"epsilon|épsilon|إبسيلون|إبسلون|ε|\btokens?\b|\bjetons?\b|\bfichas?\b|الرمز المميز|randomi|aleatoriz|aléatoiris"

@@ -476,6 +476,7 @@ def test_the_page_holds_no_inline_code_and_loads_its_own_files_only() -> None:
         "participant.html",
         "participant.css",
         "participant.js",
+        "about.js",
         "delivery.js",
         "wording.js",
         "device.js",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.health_folder import QUESTION, begun
+from veilgraph.campaign.information_duties import DUTIES
 from veilgraph.campaign.notice import missing_texts
 from veilgraph.collection.notice_file import languages_of, read_notice, write_notice
 from veilgraph.errors import CampaignError
@@ -21,6 +22,7 @@ def test_the_first_language_is_complete_and_others_have_blanks(tmp_path: Path) -
     assert texts["ar"] == {
         "purpose": "",
         "contact": "",
+        **dict.fromkeys(DUTIES, ""),
         "questions": {QUESTION: {"text": "", "answers": {"no": "", "yes": ""}}},
     }
     assert campaign.notice.document["language"] == "de"

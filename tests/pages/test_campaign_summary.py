@@ -19,6 +19,7 @@ from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, LIST, waves
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.exposure import Exposure
+from veilgraph.campaign.information_duties import DUTIES
 from veilgraph.campaign.neighbours.wave import RELATIONS, series_of
 from veilgraph.campaign.notice import Notice
 from veilgraph.cli import main
@@ -318,3 +319,12 @@ def test_the_summary_fits_on_one_sheet_of_a4_and_many_questions_follow_it(
     # A4 is 210 x 297 mm: 595 x 842 points.
     width, height = map(float, re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", pdf)[0])
     assert (width, height) == pytest.approx((595, 842), abs=1.5)
+
+
+def test_both_drafts_say_what_the_notice_tells_and_leave_blanks_for_the_rest() -> None:
+    told = {key: f"said of {key.replace('_', ' ')}" for key in DUTIES}
+    for template in TEMPLATES[1:]:
+        whole = words_of(render_summary(CAMPAIGN.revise(texts={"en": told}), template=template))
+        assert [text for text in told.values() if text not in whole] == []
+        empty = words_of(render_summary(CAMPAIGN, template=template))
+        assert empty.count("[") > whole.count("[")

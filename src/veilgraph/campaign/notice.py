@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from veilgraph.campaign.information_duties import DUTIES, REQUIRED
 from veilgraph.errors import CampaignError
 from veilgraph.privacy.plain_text import look_alikes
 from veilgraph.privacy.schema import FeatureSchema
@@ -29,7 +30,7 @@ from veilgraph.privacy.strict_json import (
 )
 
 _KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "round", "texts", "language"}
-_TEXTS = ("purpose", "contact", "note")
+_TEXTS = ("purpose", "contact", "note", *DUTIES)
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LAST_SECOND = time(23, 59, 59)
@@ -163,8 +164,8 @@ def check_texts(texts: object, schema: FeatureSchema, label: str) -> None:
 
     Args:
         texts: for each language (a BCP 47 tag such as "de" or "pt-BR") an object. Its keys are optional: `purpose`,
-            `contact`, `note`, and `questions`. The latter has an object for each column, and for the label. Its
-            optional keys are `text`, `help`, and `answers`, the shown text of each value.
+            `contact`, `note`, the information duties, and `questions`. The latter has an object for each column, and
+            for the label. Its optional keys are `text`, `help`, and `answers`, the shown text of each value.
         schema: schema of the campaign.
         label: name of the label.
 
@@ -213,6 +214,8 @@ def in_order(texts: object, language: object) -> dict[str, Any]:
 def missing_texts(texts: Mapping[str, Any], schema: FeatureSchema, label: str | None) -> dict[str, list[str]]:
     """Return what has no text in each language, so that people see it in the words of the document.
 
+    Information duties count where the first language has them.
+
     Args:
         texts: texts by language, which were checked.
         schema: schema of the campaign.
@@ -224,8 +227,10 @@ def missing_texts(texts: Mapping[str, Any], schema: FeatureSchema, label: str | 
     asked = {column.name: () if column.edges else column.values for column in schema.columns}
     asked |= {} if label is None else {label: schema.classes}
     found: dict[str, list[str]] = {}
+    told = {key: words for key, words in REQUIRED.items() if key in next(iter(texts.values()), {})}
     for language, said in texts.items():
         missing = [] if "purpose" in said else ["the purpose"]
+        missing += [words for key, words in told.items() if key not in said]
         for name, values in asked.items():
             question = said.get("questions", {}).get(name, {})
             if "text" not in question:

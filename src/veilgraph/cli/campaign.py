@@ -16,6 +16,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.acceptance import acceptance_in_words, is_answered
 from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.information_duties import missing_in_words, missing_information
 from veilgraph.campaign.neighbours.next_wave import begin_series
 from veilgraph.campaign.notice import Notice, missing_texts, read_texts, read_time, time_in_words
 from veilgraph.campaign.plan import CampaignPlan
@@ -357,6 +358,7 @@ def check(
         f"Campaign {read.id} is unaltered, and its tables give what it states.",
         *read.asked.words.guarantee_in_brief,
         *([] if read.is_open(datetime.now(UTC)) else [f"It closed at {time_in_words(read.notice.closes)}."]),
+        *missing_in_words(missing_information(read.notice.texts, read.notice.retention)),
     ]
     emit(Facts(_facts(read), sentences), as_json=as_json)
 

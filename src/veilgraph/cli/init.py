@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from veilgraph.campaign.acceptance import acceptance_in_words
+from veilgraph.campaign.information_duties import missing_in_words, missing_information
 from veilgraph.campaign.notice import missing_texts, time_in_words
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.cli._common import needs_extra, show_progress
@@ -198,6 +199,7 @@ class Standing:
             "expected_accuracy": expected,
             "largest_class": largest,
             "missing_texts": self._missing,
+            "missing_information": self._untold,
             "next": self._next,
         }
 
@@ -221,7 +223,14 @@ class Standing:
             )
         for language, missing in self._missing.items():
             yield f"Texts in '{language}' lack {'; '.join(missing)}: fill them in in {self.collection.notice_file}."
+        for sentence in missing_in_words(self._untold):
+            yield f"{sentence} Write it into {self.collection.notice_file}."
         yield f"Next: {self._next}"
+
+    @property
+    def _untold(self) -> list[str]:
+        notice = self.collection.campaign.notice
+        return missing_information(notice.texts, notice.retention)
 
     @property
     def _missing(self) -> dict[str, list[str]]:

@@ -30,6 +30,10 @@ from veilgraph.client.rounds import Rounds
 from veilgraph.client.schema import Schema
 
 _NOTICE_KEYS = "closes contact language note purpose retention round texts version"
+_TEXT_KEYS = (
+    "purpose contact note controller data_protection_officer legal_basis recipients rights supervisory_authority "
+    "questions"
+)
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _BOUND = {
     3: "features format graph guarantee label nonce rounds schema",
@@ -134,7 +138,7 @@ def _check_texts(texts: object, answers: Mapping[str, Sequence[str]]) -> None:
     for language, parts in read_entries(texts, "texts"):
         if not _LANGUAGE.fullmatch(language):
             raise CampaignError("texts: a language must be a tag such as 'de' or 'pt-BR'")
-        for key, value in read_entries(parts, "texts", "purpose contact note questions"):
+        for key, value in read_entries(parts, "texts", _TEXT_KEYS):
             if key != "questions":
                 read_text(value, f"a translated {key}")
                 continue

@@ -11,6 +11,7 @@ import tomli_w
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.information_duties import DUTIES
 from veilgraph.campaign.notice import read_time
 from veilgraph.errors import CampaignError
 from veilgraph.privacy.schema import FeatureSchema
@@ -18,6 +19,8 @@ from veilgraph.privacy.schema import FeatureSchema
 _HEADER = """\
 # What people are told. Fill in what is "", change what you like, and run 'veilgraph init' on this folder again:
 # a running collector takes it up. Reports are bound to the questions and answers themselves, which stay as they are.
+# From "controller" to "rights", the texts are what the law wants people to be told (Article 13 GDPR). What the first
+# language says is shown in all. "rights" is for what you add to the rights that everybody has.
 
 """
 _TIMES = ("closes", "retention")
@@ -48,9 +51,10 @@ def write_notice(path: Path, campaign: Campaign, languages: Sequence[str]) -> No
     """
     notice, label = campaign.notice.document, campaign.label_name
     whole = first_texts(campaign.schema, label, purpose=notice["purpose"], contact=notice["contact"])
-    said = campaign.schema.texts
+    said, questions = campaign.schema.texts, whole.pop("questions")
+    blank = _blank(whole | dict.fromkeys(DUTIES, "") | {"questions": questions})
     document = {key: notice[key] or "" for key in _KEYS if key != "texts"}
-    document["texts"] = {language: _filled(_blank(whole), said.get(language, {})) for language in languages}
+    document["texts"] = {language: _filled(blank, said.get(language, {})) for language in languages}
     write_atomically(path, _HEADER + tomli_w.dumps(document), public=True)
 
 

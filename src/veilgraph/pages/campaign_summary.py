@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 import veilgraph
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.exposure import Exposure
+from veilgraph.campaign.information_duties import DUTIES, information
 from veilgraph.campaign.notice import shown_answers, time_in_words
 from veilgraph.errors import MissingExtraError
 from veilgraph.privacy.epsilon import short_epsilon, state_epsilon
@@ -145,6 +146,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         "language": language,
         "purpose": texts.get("purpose", campaign.notice.purpose),
         "contact": texts.get("contact", campaign.notice.contact),
+        "told": dict.fromkeys(DUTIES) | information(campaign.notice.texts, language),
         "note": texts.get("note", campaign.schema.note),
         "closes": time_in_words(campaign.notice.closes),
         "retention": None if campaign.notice.retention is None else time_in_words(campaign.notice.retention),

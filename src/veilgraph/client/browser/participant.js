@@ -5,6 +5,7 @@ import { VeilgraphError, canonical, parse, verify } from "./veilgraph.js";
 import { Problem, fetchCampaign, hasReported, need, standing, submit, withdraw } from "./delivery.js";
 import { answer, answered, brokenRetention, isLimitLost, leavesListOpen, ledger } from "./device.js";
 import { knowsRounds, loadMemory, memoryText, setLimit, stored, total } from "./device.js";
+import { showAbout } from "./about.js";
 import { $, element, quoted } from "./elements.js";
 import { add, raised, within } from "./epsilons.js";
 import { field, labelInWords, questionsOf, readRecord, textsOf, theirWords } from "./form.js";
@@ -269,6 +270,7 @@ function explain() {
   const promised = brokenRetention(question, localStorage);
   $("broken").hidden = !promised;
   if (promised) say($("broken"), "organisers.broken", { time: moment(new Date(promised)) });
+  showAbout(question);
   explainRounds();
   say($("checked"), "details.checked", { id: element("code", { dir: "ltr" }, question.id) });
   if (contacts) contacts.explain(question, textsOf(question, aboutContacts()));

@@ -36,6 +36,14 @@ export interface Translation {
   readonly purpose?: string;
   readonly contact?: string;
   readonly note?: string;
+  /** Information duties (Article 13 GDPR): who is responsible, on what basis, who receives the reports. */
+  readonly controller?: string;
+  readonly data_protection_officer?: string;
+  readonly legal_basis?: string;
+  readonly recipients?: string;
+  /** What is added to the rights that everybody has. */
+  readonly rights?: string;
+  readonly supervisory_authority?: string;
   readonly questions?: Readonly<Record<string, QuestionTexts>>;
 }
 

@@ -323,13 +323,25 @@ const totals = (parts, most) =>
     ]),
   );
 
+const TEXTS = [
+  "purpose",
+  "contact",
+  "note",
+  "controller",
+  "data_protection_officer",
+  "legal_basis",
+  "recipients",
+  "rights",
+  "supervisory_authority",
+];
+
 function readNotice({ version, purpose, contact, note, closes, retention, texts, language }, questions) {
   need(whole(version) && isName(purpose) && isName(contact) && isClear(note));
   need(date(closes) && (retention === null || date(retention) >= date(closes)));
   need(entries(texts).length ? isText(language) && Object.hasOwn(texts, language) : language === null);
   for (const [tag, said] of entries(texts)) {
     need(/^[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$/.test(tag));
-    for (const [name, shown] of translated(said, ["contact", "note", "purpose"], "questions")) {
+    for (const [name, shown] of translated(said, TEXTS, "questions")) {
       const { values = [] } = questions.find((one) => one.name === name) ?? need(false);
       const labels = new Map(translated(shown, ["help", "text"], "answers"));
       need([...labels].every(([value, label]) => values.includes(value) && isName(label)));
