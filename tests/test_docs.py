@@ -73,8 +73,8 @@ NOT_RUN = {
     "veilgraph audit --mechanism grr-fs --features 53 --sampled 10 --epsilon-x 0.1 --trials 4000000 --claim 0.281": (
         "20 seconds; tests/privacy/test_audit.py and tests/cli refute with fewer trials"
     ),
-    "veilgraph data fetch cora citeseer --data-dir data": "needs the network",
-    "veilgraph data table": "reads every data set that is there",
+    "veilgraph lab data cora citeseer --fetch": "needs the network",
+    "veilgraph lab data --results runs/paper": "reads every data set that is there",
     "veilgraph submit report.json --url https://collect.example.org --tokens tokens.csv": (
         "needs a collector; tests/cli/test_campaign.py runs it against one"
     ),

@@ -93,7 +93,7 @@ def test_whatever_a_collection_writes_is_for_its_owner_unless_it_is_published(
         call(f"train {collection} --graph edges.csv --out model --device cpu")
         call(f"card --model model --graph edges.csv {STORE}")
         call("predict --model model --graph edges.csv --out predictions.csv")
-        call(f"graph shard --edges edges.csv {collection.replace('--store', '--reports')} --parts 2 --out shards")
+        call(f"shard --graph edges.csv {collection} --parts 2 --out shards")
         call("train --campaign campaign.json --graph shards --out shard-model --device cpu")
         call("predict --model shard-model --graph shards --out predicted")
         store.close()

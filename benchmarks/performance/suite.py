@@ -64,7 +64,7 @@ def _table2(data_dir: Path | None, device: torch.device, progress: Progress) -> 
     experiment = published_part()
     data = DatasetLoader(data_dir)
     if missing := missing_datasets(experiment, data):
-        return {"left_out": f"needs data sets that are not there: veilgraph data fetch {' '.join(missing)}"}
+        return {"left_out": f"needs data sets that are not there: veilgraph lab data {' '.join(missing)} --fetch"}
     return measure_table2(experiment, data, device, progress=progress)
 
 

@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="folder of the data sets")
     experiment, data = published_part(), DatasetLoader(parser.parse_args().data_dir)
     if missing := missing_datasets(experiment, data):
-        raise SystemExit(f"data sets are missing: veilgraph data fetch {' '.join(missing)}")
+        raise SystemExit(f"data sets are missing: veilgraph lab data {' '.join(missing)} --fetch")
     print(json.dumps(measure_cpu(experiment.only(methods=[RGNN.name]), data), indent=2))
 
 

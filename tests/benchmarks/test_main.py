@@ -64,7 +64,7 @@ def test_a_full_run_without_the_data_sets_says_so_and_goes_on(monkeypatch: pytes
         monkeypatch.setattr(suite, f"measure_{part}", lambda *arguments, part=part, **options: report()[part])
     monkeypatch.setattr(suite, "missing_datasets", lambda experiment, data: ["cora"])
     found = suite.measure(full=True, data_dir=None, device="cpu", progress=lambda *news: None, grow=grow)
-    assert found["table2"] == {"left_out": "needs data sets that are not there: veilgraph data fetch cora"}
+    assert found["table2"] == {"left_out": "needs data sets that are not there: veilgraph lab data cora --fetch"}
     assert found["growth"]["exponent"] == pytest.approx(1)
     assert json.loads(json.dumps(found)) == found
 

@@ -33,15 +33,16 @@ def ends(*arguments: str) -> None:
 @pytest.mark.parametrize(
     ("words", "proposed"),
     [
-        ("veilgraph da", {"data"}),
-        ("veilgraph data f", {"fetch"}),
+        ("veilgraph do", {"doctor"}),
+        ("veilgraph lab d", {"data"}),
         ("veilgraph train --hold", {"--hold-out"}),
         ("veilgraph train --method struct", {"structure_only"}),
         ("veilgraph run --dataset c", {"citeseer", "cora", "csbm"}),
         ("veilgraph run --dataset ./m", {"./mine.npz", "./my_tables"}),
-        ("veilgraph data fetch pub", {"pubmed"}),
-        ("veilgraph paper run table", {"table1", "table2"}),
-        ("veilgraph paper run my_", {"my_experiment.toml"}),
+        ("veilgraph lab data pub", {"pubmed"}),
+        ("veilgraph lab paper table", {"table1", "table2"}),
+        ("veilgraph lab paper my_", {"my_experiment.toml"}),
+        ("veilgraph tune csbm --set tr", {"trials="}),
         ("veilgraph audit --mechanism sub", {"subset-selection"}),
     ],
 )

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import veilgraph.cli
 from veilgraph.cli.app import app, parser_of
-from veilgraph.cli.options import takes_groups
+from veilgraph.cli.options import Settings, takes_groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +85,50 @@ def test_an_option_of_a_group_is_completed() -> None:
     environment = {"_PAINT_COMPLETE": "complete_bash", "COMP_WORDS": "paint Ada --color g", "COMP_CWORD": "3"}
     outcome = CliRunner().invoke(application(grouped), [], prog_name="paint", env=environment)
     assert outcome.output.split() == ["green"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finish(Settings):
+    """Settings of three kinds."""
+
+    coats: Annotated[int, typer.Option(help="How many coats.")] = 1
+    gloss: Annotated[float | None, typer.Option(help="How glossy; 0 to 1.")] = None
+    days: Annotated[list[float] | None, typer.Option(help="Days to dry.")] = None
+
+
+@takes_groups
+def finished(finish: Finish) -> None:
+    """Finish a wall."""
+    typer.echo(finish)
+
+
+def test_settings_are_one_option_that_reads_each_as_its_kind() -> None:
+    assert said(finished) == f"{Finish()}\n"
+    typed = ["--set", "coats=2", "--set=gloss=0.5", "--set", "days=1,2.5"]
+    assert said(finished, *typed) == f"{Finish(coats=2, gloss=0.5, days=[1.0, 2.5])}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("coat=2", "write NAME=VALUE with one of the names coats, gloss, days"),
+        ("coats", "write NAME=VALUE"),
+        ("coats=two", "--set coats is 'two': give a whole number"),
+        ("gloss=0,5", "--set gloss is '0,5': give a number"),
+        ("days=1,,2", "--set days is '': give a number"),
+    ],
+)
+def test_a_mistake_in_a_setting_is_named(typed: str, expected: str) -> None:
+    assert expected in " ".join(said(finished, "--set", typed).split())
+
+
+def test_a_setting_is_given_once() -> None:
+    assert "coats is given twice" in said(finished, "--set=coats=1", "--set=coats=2")
+
+
+def test_help_lists_the_settings_with_their_defaults() -> None:
+    words = " ".join(said(finished, "--help").split())
+    assert "coats: How many coats, default: 1; gloss: How glossy, 0 to 1; days: Days to dry." in words
 
 
 def test_two_groups_cannot_have_one_option() -> None:

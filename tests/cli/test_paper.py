@@ -1,4 +1,4 @@
-"""`veilgraph paper` from end to end, on miniatures of the public graphs."""
+"""`veilgraph lab paper` from end to end, on miniatures of the public graphs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import veilgraph.experiments.runner as runner
 from tests.support.miniatures import miniature
 from veilgraph.cli import main
 from veilgraph.experiments.cells import DatasetLoader
-from veilgraph.experiments.grid import experiment_names, load_experiment
+from veilgraph.experiments.grid import experiment_names
 
 Capture = pytest.CaptureFixture[str]
 
@@ -27,45 +27,34 @@ def _small_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(folder: Path, *arguments: str) -> int:
-    return main(["paper", "run", *arguments, "--jobs=1", "--device=cpu", f"--out={folder}"])
+    return main(["lab", "paper", *arguments, "--set=jobs=1", "--device=cpu", f"--out={folder}"])
 
 
 def test_every_experiment_is_listed_with_its_fits(capsys: Capture) -> None:
-    assert main(["paper", "list", "--json"]) == 0
+    assert main(["lab", "paper", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in rows] == experiment_names()
     assert {row["name"]: row["cells"] for row in rows}["table1"] == 6 * 5
-    assert main(["paper", "list"]) == 0
+    assert main(["lab", "paper"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == experiment_names()
     assert all(row["title"] in line for row, line in zip(rows, lines, strict=True))
 
 
-def test_a_part_is_run_then_counted_then_not_run_again(tmp_path: Path, capsys: Capture) -> None:
+def test_a_part_is_run_and_then_not_run_again(tmp_path: Path, capsys: Capture) -> None:
     asked = ["table2", "--datasets=cora", "--only=structure_only", "--only=majority", "--seeds=2"]
     assert run(tmp_path, *asked, "--json") == 0
     captured = capsys.readouterr()
     fits = 2 * 4 * 2  # methods, label budgets, seeds
-    assert json.loads(captured.out) == {"name": "table2", "finished": fits, "folder": str(tmp_path)}
+    assert json.loads(captured.out) == [{"name": "table2", "finished": fits, "folder": str(tmp_path)}]
     assert "(0 of 16)" in captured.err
     assert len(list(tmp_path.rglob("*.json"))) == fits
-    assert main(["paper", "status", "table2", f"--out={tmp_path}", "--json"]) == 0
-    total = len(load_experiment("table2").cells)
-    assert json.loads(capsys.readouterr().out) == {"name": "table2", "finished": fits, "cells": total}
-    assert main(["paper", "status", "table2", f"--out={tmp_path}"]) == 0
-    assert capsys.readouterr().out == f"table2: {fits} of {total} fits finished\n"
     written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     assert run(tmp_path, *asked) == 0
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == written
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "16 fits finished" in captured.err
-
-
-def test_nothing_is_finished_before_the_first_run(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["paper", "status", "table1", f"--out={tmp_path}/new", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"name": "table1", "finished": 0, "cells": 30}
-    assert not (tmp_path / "new").exists()
 
 
 def test_a_run_that_is_stopped_says_that_it_goes_on(
@@ -102,14 +91,13 @@ def test_any_other_error_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest
 
 
 MISTAKES = {
-    "experiment": (["run", "table3"], "no experiment 'table3': known are ablation"),
-    "status": (["status", "table3"], "no experiment 'table3'"),
-    "data set": (["run", "table1", "--datasets", "corra"], "table1 has no dataset 'corra': it has citeseer"),
-    "method": (["run", "table2", "--only", "rgn"], "table2 has no method 'rgn'"),
-    "seeds": (["run", "table2", "--seeds", "0"], "seeds is 0"),
-    "jobs": (["run", "table2", "--jobs", "0"], "jobs is 0"),
-    "device": (["run", "table2", "--device", "tpu"], "device is 'tpu'"),
-    "memory": (["run", "table2", "--memory", "8 apples"], "memory is '8 apples': write a number and a unit"),
+    "experiment": (["table3"], "no experiment 'table3': known are ablation"),
+    "data set": (["table1", "--datasets", "corra"], "table1 has no dataset 'corra': it has citeseer"),
+    "method": (["table2", "--only", "rgn"], "table2 has no method 'rgn'"),
+    "seeds": (["table2", "--seeds", "0"], "seeds is 0"),
+    "jobs": (["table2", "--set", "jobs=0"], "jobs is 0"),
+    "device": (["table2", "--device", "tpu"], "device is 'tpu'"),
+    "memory": (["table2", "--set", "memory=8 apples"], "memory is '8 apples': write a number and a unit"),
 }
 
 
@@ -119,7 +107,7 @@ def test_a_mistake_is_one_line_with_the_remedy_and_exit_code_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments, expected = MISTAKES[mistake]
-    assert main(["paper", *arguments]) == 2
+    assert main(["lab", "paper", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     [line] = captured.err.splitlines()
@@ -134,5 +122,5 @@ def test_data_that_is_not_there_names_the_remedy(
     monkeypatch.setattr(data_source, "DatasetLoader", DatasetLoader)
     monkeypatch.setenv("VEILGRAPH_DATA", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert run(tmp_path / "out", "table1", f"--data-dir={tmp_path}") == 2
-    assert "run 'veilgraph data fetch citeseer'" in capsys.readouterr().err
+    assert run(tmp_path / "out", "table1", "--seeds=1") == 2
+    assert "run 'veilgraph lab data citeseer --fetch'" in capsys.readouterr().err

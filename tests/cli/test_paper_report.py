@@ -1,8 +1,9 @@
-"""`veilgraph paper report` writes finished results as a page, tables, figures and JSON."""
+"""`veilgraph lab paper --report` writes finished results as a page, tables, figures and JSON."""
 
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -67,9 +68,12 @@ def finish(store: ResultStore, name: str, *, seeds: int = 2) -> None:
 
 def test_json_is_all_that_is_printed(store: ResultStore, tmp_path: Path, capsys: Capture) -> None:
     finish(store, "table2")
-    assert main(["paper", "report", "table2", "--out", str(tmp_path), "--json"]) == 0
+    assert main(["lab", "paper", "--report", "table2", "--out", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert list(document) == ["rows"]
+    assert list(document) == ["rows", "experiments"]
+    finished = len(load_experiment("table2", seeds=2).only(datasets=["citeseer"]).cells)
+    total = len(load_experiment("table2").cells)
+    assert document["experiments"] == [{"name": "table2", "finished": finished, "cells": total}]
     assert all(set(row) >= REQUIRED and "experiment" not in row for row in document["rows"])
     [rgnn] = [
         row for row in document["rows"] if (row["method"], row["epsilon_x"], row["epsilon_y"]) == ("rgnn", 1.0, 3.0)
@@ -89,16 +93,18 @@ def test_json_is_all_that_is_printed(store: ResultStore, tmp_path: Path, capsys:
 def test_several_experiments_are_told_apart_in_json(store: ResultStore, tmp_path: Path, capsys: Capture) -> None:
     finish(store, "table2")
     finish(store, "ablation")
-    assert main(["paper", "report", "table2", "ablation", "--out", str(tmp_path), "--json"]) == 0
+    assert main(["lab", "paper", "--report", "table2", "ablation", "--out", str(tmp_path), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {row["experiment"] for row in rows} == {"table2", "ablation"}
 
 
 def test_files_are_written_and_what_is_missing_is_said(store: ResultStore, tmp_path: Path, capsys: Capture) -> None:
     finish(store, "ablation")
-    assert main(["paper", "report", "ablation", "table1", "--out", str(tmp_path)]) == 0
+    assert main(["lab", "paper", "--report", "ablation", "table1", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr()
-    assert printed.out.strip() == str(tmp_path / "report.html")
+    counted, page = printed.out.splitlines()
+    assert re.fullmatch(r"ablation: \d+ of \d+ fits finished", counted)
+    assert page == str(tmp_path / "report.html")
     assert "nothing of table1 is finished" in printed.err
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "results, run again" in page
@@ -110,7 +116,7 @@ def test_without_names_everything_that_is_finished_is_reported(
     store: ResultStore, tmp_path: Path, capsys: Capture
 ) -> None:
     finish(store, "ablation")
-    assert main(["paper", "report", "--out", str(tmp_path), "--json"]) == 0
+    assert main(["lab", "paper", "--report", "--out", str(tmp_path), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     # The control of the ablation is a cell of other experiments as well.
     assert {"ablation", "table2"} <= {row["experiment"] for row in rows}
@@ -118,19 +124,19 @@ def test_without_names_everything_that_is_finished_is_reported(
 
 def test_more_seeds_can_be_asked_for(store: ResultStore, tmp_path: Path, capsys: Capture) -> None:
     finish(store, "ablation", seeds=7)
-    assert main(["paper", "report", "ablation", "--seeds", "7", "--out", str(tmp_path), "--json"]) == 0
+    assert main(["lab", "paper", "--report", "ablation", "--seeds", "7", "--out", str(tmp_path), "--json"]) == 0
     assert {row["seeds"] for row in json.loads(capsys.readouterr().out)["rows"]} == {7}
 
 
 @pytest.mark.usefixtures("store")
 def test_nothing_finished_is_one_line(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["paper", "report", "table2", "--out", str(tmp_path), "--json"]) == 2
+    assert main(["lab", "paper", "--report", "table2", "--out", str(tmp_path), "--json"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "nothing of table2 is finished: veilgraph paper run table2" in printed.err
+    assert "nothing of table2 is finished: veilgraph lab paper table2" in printed.err
     assert not (tmp_path / "report.html").exists()
 
 
 def test_an_unknown_experiment_is_refused(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["paper", "report", "table9", "--out", str(tmp_path)]) == 2
+    assert main(["lab", "paper", "--report", "table9", "--out", str(tmp_path)]) == 2
     assert "there is no experiment 'table9'" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from veilgraph.cli import main
 from veilgraph.experiments.tune import SEARCH_SPACE
 
 Capture = pytest.CaptureFixture[str]
-QUICK = ["--trials=2", "--seeds=2", "--epochs=2", "--sampled=5", "--device=cpu"]
+QUICK = ["--set=trials=2", "--set=seeds=2", "--set=epochs=2", "--sampled=5", "--device=cpu"]
 
 
 def test_what_was_found_is_printed_and_kept(tmp_path: Path, capsys: Capture) -> None:
@@ -37,9 +37,9 @@ def test_what_was_found_is_printed_and_kept(tmp_path: Path, capsys: Capture) -> 
 
 MISTAKES = {
     "data set": (["atlantis"], "no data set 'atlantis'"),
-    "trials": (["csbm", "--trials", "0"], "trials is 0"),
-    "seeds": (["csbm", "--seeds", "0"], "seeds is 0"),
-    "epochs": (["csbm", "--epochs", "0"], "epochs is 0"),
+    "trials": (["csbm", "--set", "trials=0"], "trials is 0"),
+    "seeds": (["csbm", "--set", "seeds=0"], "seeds is 0"),
+    "epochs": (["csbm", "--set", "epochs=0"], "epochs is 0"),
     "label budget": (["csbm", "--epsilon-y", "0"], "epsilon_y is 0.0"),
     "feature budget": (["csbm", "--epsilon-x=-1"], "epsilon_x is -1.0"),
     "device": (["csbm", "--device", "tpu"], "device is 'tpu'"),

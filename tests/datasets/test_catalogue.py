@@ -122,7 +122,7 @@ def test_what_is_missing_is_named_with_the_folders_and_the_remedy(folders: dict[
         find_archive("small", folders["option"])
     message = str(caught.value)
     assert all(str(folder) in message for folder in folders.values())
-    assert "run 'veilgraph data fetch small'" in message
+    assert "run 'veilgraph lab data small --fetch'" in message
     assert "VEILGRAPH_DATA" in message
 
 
@@ -131,7 +131,7 @@ def test_a_file_with_other_arrays_is_refused(folders: dict[str, Path]) -> None:
     labels = archive.arrays["y"].copy()
     labels[0] = 1
     Archive(name="small", arrays={**archive.arrays, "y": labels}).write(folders["cache"] / "small.npz")
-    with pytest.raises(GraphError, match=r"does not hold the catalogued small .*fetch small --force"):
+    with pytest.raises(GraphError, match=r"does not hold the catalogued small .*lab data small --fetch"):
         open_archive(SMALL)
 
 

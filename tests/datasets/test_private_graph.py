@@ -109,7 +109,9 @@ def test_a_file_of_your_own_is_a_data_set_by_its_name(tmp_path: Path) -> None:
     small_archive(class_names=("low", "high")).write(tmp_path / "mine.npz")
     private = load("mine", tmp_path)
     assert (private.name, private.schema.classes, private.schema.num_features) == ("mine", ("low", "high"), 6)
-    with pytest.raises(RunError, match=r"no data set 'yours': .*; or put yours\.npz into the folder of --data-dir"):
+    with pytest.raises(
+        RunError, match=r"no data set 'yours': .*; or put yours\.npz into the folder that VEILGRAPH_DATA names"
+    ):
         load("yours", tmp_path)
 
 

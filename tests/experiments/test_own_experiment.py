@@ -149,7 +149,7 @@ def test_a_name_of_the_package_and_a_missing_file_are_refused(folder: Path, caps
         ("table2", "'table2' is an experiment of this package"),
         ("gone", "cannot be read (No such"),
     ):
-        assert main(["paper", "run", str(folder / f"{name}.toml")]) == 2
+        assert main(["lab", "paper", str(folder / f"{name}.toml")]) == 2
         assert expected in capsys.readouterr().err
 
 
@@ -157,24 +157,22 @@ def test_an_experiment_of_ones_own_is_run_resumed_and_reported(
     folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    assert main(["paper", "run", "study.toml", "--jobs=1", "--device=cpu", "--json"]) == 0
+    assert main(["lab", "paper", "study.toml", "--set=jobs=1", "--device=cpu", "--json"]) == 0
     captured = capsys.readouterr()
-    assert json.loads(captured.out) == {"name": "study.toml", "finished": 24, "folder": "runs/study"}
-    assert main(["paper", "run", "study.toml", "--jobs=1", "--device=cpu"]) == 0
+    assert json.loads(captured.out) == [{"name": "study.toml", "finished": 24, "folder": "runs/study"}]
+    assert main(["lab", "paper", "study.toml", "--set=jobs=1", "--device=cpu"]) == 0
     captured = capsys.readouterr()
     assert "already finished (24 of 24)" in captured.err
-    assert "See: veilgraph paper report study.toml" in captured.err
-    assert main(["paper", "status", "study.toml"]) == 0
-    assert capsys.readouterr().out == "study.toml: 24 of 24 fits finished\n"
-    assert main(["paper", "report", "study.toml"]) == 0
-    assert capsys.readouterr().out == "runs/study/report.html\n"
+    assert "See: veilgraph lab paper study.toml --report" in captured.err
+    assert main(["lab", "paper", "--report", "study.toml"]) == 0
+    assert capsys.readouterr().out == "study: 24 of 24 fits finished\nruns/study/report.html\n"
     table = (folder / "runs" / "study" / "tables" / "study.md").read_text()
     assert "| mine | Own majority | – | 2 | 2 |" in table
     assert "Control" in table
     page = (folder / "runs" / "study" / "report.html").read_text()
     assert "<h1>Own methods</h1>" in page
     assert "claims" not in page.partition("<h1>")[2]
-    assert main(["paper", "report", "study.toml", "--json"]) == 0
+    assert main(["lab", "paper", "--report", "study.toml", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {"accuracy_mean", "accuracy_std", "epsilon_user_level", "label_mechanism"} <= rows[0].keys()
 
@@ -183,11 +181,11 @@ def test_a_report_without_a_fit_names_the_command(
     folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    assert main(["paper", "report", "study.toml"]) == 2
-    assert "nothing of study is finished: veilgraph paper run study.toml" in capsys.readouterr().err
+    assert main(["lab", "paper", "--report", "study.toml"]) == 2
+    assert "nothing of study is finished: veilgraph lab paper study.toml" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_worker_processes_know_what_the_file_imports(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    assert main(["paper", "run", "study.toml", "--jobs=2", "--device=cpu"]) == 0
+    assert main(["lab", "paper", "study.toml", "--set=jobs=2", "--device=cpu"]) == 0

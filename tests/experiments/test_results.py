@@ -195,7 +195,7 @@ def test_theorem_1_stands_beside_grr_fs_reports_only(tmp_path: Path) -> None:
 
 
 def test_an_experiment_of_which_nothing_is_finished_says_what_to_run(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="nothing of by hand is finished: veilgraph paper run by hand"):
+    with pytest.raises(RunError, match="nothing of by hand is finished: veilgraph lab paper by hand"):
         read_rows(experiment_of(CELL), ResultStore(tmp_path))
 
 

@@ -122,7 +122,7 @@ def test_one_seed_has_no_spread() -> None:
 
 def test_what_is_missing_is_said() -> None:
     words = Page(rendered({"ablation": ablation()}, ["table2"])).text
-    assert "Title of table2 ( veilgraph paper run table2 )" in words
+    assert "Title of table2 ( veilgraph lab paper table2 )" in words
 
 
 def test_same_results_give_the_same_bytes(text: str) -> None:

@@ -19,15 +19,15 @@ from veilgraph.cli.administration import audit_log, list_withdrawals, purge, rol
 from veilgraph.cli.audit import audit
 from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.collection import missing, progress
-from veilgraph.cli.data import data_app
+from veilgraph.cli.data import data
 from veilgraph.cli.doctor import doctor
 from veilgraph.cli.former import what_replaced
-from veilgraph.cli.graph import graph_app
+from veilgraph.cli.generate import generate
 from veilgraph.cli.init import init
 from veilgraph.cli.invite import invite
 from veilgraph.cli.model import card, predict, train
 from veilgraph.cli.neighbours import neighbours_app
-from veilgraph.cli.paper import paper_app, tune
+from veilgraph.cli.paper import paper, tune
 from veilgraph.cli.participant import fetch, ledger, randomize, submit
 from veilgraph.cli.plan import plan
 from veilgraph.cli.rehearse import rehearse
@@ -35,6 +35,7 @@ from veilgraph.cli.rights import receipt_app, withdraw
 from veilgraph.cli.run import run
 from veilgraph.cli.schema import schema_app
 from veilgraph.cli.serve import serve
+from veilgraph.cli.shard import shard
 from veilgraph.cli.status import status
 from veilgraph.errors import VeilgraphError
 
@@ -43,7 +44,8 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 # Exit code of a command that was interrupted, by the shell's convention.
 _INTERRUPTED = 130
-_NOT_RESUMABLE = {("plan",), ("predict",), *(("neighbours", each) for each in ("plan", "publish")), ("graph",)}
+_NOT_RESUMABLE = {("plan",), ("predict",), *(("neighbours", each) for each in ("plan", "publish"))}
+_NOT_RESUMABLE |= {("shard",), ("lab", "generate")}
 """Commands that keep no partial results."""
 
 _STOPPED = {
@@ -82,10 +84,14 @@ for command in (
     train,
     card,
     predict,
+    shard,
     tune,
     doctor,
 ):
     app.command()(command)
+lab_app = typer.Typer(help="Simulated studies: the paper's tables and figures, public graphs, large generated graphs.")
+for command in (paper, data, generate):
+    lab_app.command()(command)
 campaign_app.command()(role_token)
 campaign_app.command("withdraw")(withdraw_node)
 campaign_app.command("withdrawals")(list_withdrawals)
@@ -97,10 +103,8 @@ for group, name in (
     (schema_app, "schema"),
     (campaign_app, "campaign"),
     (receipt_app, "receipt"),
-    (graph_app, "graph"),
     (neighbours_app, "neighbours"),
-    (data_app, "data"),
-    (paper_app, "paper"),
+    (lab_app, "lab"),
 ):
     app.add_typer(group, name=name)
 

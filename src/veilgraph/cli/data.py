@@ -1,4 +1,4 @@
-"""Command `veilgraph data`: list, describe, download and tabulate public graphs."""
+"""`veilgraph lab data`: list, describe, download and tabulate public graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from veilgraph.cli._common import echo, needs_extra, show_progress
+from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.completion import complete_public_dataset
 from veilgraph.cli.options import JsonOption
 from veilgraph.cli.output import Facts, emit
@@ -27,47 +27,78 @@ from veilgraph.datasets.catalogue import (
 from veilgraph.errors import GraphError, RunError
 from veilgraph.privacy.plain_text import counted
 
-data_app = typer.Typer(help="List, describe and download public graphs.")
-
-DataDir = Annotated[Path | None, typer.Option(help="Folder to search before VEILGRAPH_DATA and the cache folder.")]
-
 Accuracy = tuple[float, float | None]
 """Mean and standard deviation in percent; None for the standard deviation of one seed."""
 
 _HEADINGS = ("", "", "|V|", "|E|", "degree", "d", "zeros", "c", "d'", "zeros in d'", "accuracy")
 
 
-@data_app.command("list")
-def list_datasets(data_dir: DataDir = None, as_json: JsonOption = False) -> None:
-    """List the data sets and their files."""
-    facts = [_facts(dataset, data_dir) for dataset in _sorted()]
+def data(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Data sets to describe or to fetch.", metavar="NAME...", autocompletion=complete_public_dataset
+        ),
+    ] = None,
+    fetch: Annotated[
+        bool,
+        typer.Option("--fetch", help="Download them, and check and convert them; into VEILGRAPH_DATA if it is set."),
+    ] = False,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="With --fetch: read originals whose SHA-256 is not known.")
+    ] = False,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Print the paper's table of data sets beside ours, with accuracies of `veilgraph lab paper table1` in "
+            "this folder, such as runs/paper."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the public graphs and their files; with names, describe them: size, origin, licence and citation."""
+    if results is not None and (names or fetch):
+        raise RunError("--results is about all data sets of the paper: leave out the names and --fetch")
+    if fetch and not names:
+        raise RunError(f"which data sets? give their names after 'veilgraph lab data': {', '.join(_known())}")
+    if unverified and not fetch:
+        raise RunError("--unverified would change nothing: give --fetch, or leave it out")
+    chosen = [find_dataset(name) for name in names or ()]
+    if fetch:
+        found = _fetched(chosen, unverified=unverified)
+    elif results is not None:
+        found = _table(results)
+    else:
+        found = _details(chosen) if chosen else _overview()
+    emit(found, as_json=as_json)
+
+
+def _overview() -> Facts:
+    facts = [_facts(dataset) for dataset in _sorted()]
     shown = ("name", "nodes", "edges", "features", "path")
     rows = [[fact[key] if fact[key] is not None else "not fetched" for key in shown] for fact in facts]
     sentences = [
         *_aligned([("name", "nodes", "edges", "features", "found"), *rows]),
         f"Built in, no download needed: {', '.join(sorted(EMBEDDED))}.",
     ]
-    emit(Facts(facts, sentences), as_json=as_json)
+    return Facts(facts, sentences)
 
 
-@data_app.command()
-def info(
-    name: Annotated[str, typer.Argument(help="Name of a data set.", autocompletion=complete_public_dataset)],
-    data_dir: DataDir = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Describe a data set: its size, origin, licence and citation."""
-    dataset = find_dataset(name)
-    facts = _facts(dataset, data_dir) | {
-        "title": dataset.title,
-        "note": dataset.note,
-        "licence": dataset.licence,
-        "citation": dataset.citation,
-        "checksum": dataset.checksum,
-        "differences": dict(dataset.differences),
-        "origins": [asdict(origin) for origin in dataset.origins],
-    }
-    emit(Facts(facts, _described(dataset, facts)), as_json=as_json)
+def _details(datasets: Sequence[Dataset]) -> Facts:
+    facts = [
+        _facts(dataset)
+        | {
+            "title": dataset.title,
+            "note": dataset.note,
+            "licence": dataset.licence,
+            "citation": dataset.citation,
+            "checksum": dataset.checksum,
+            "differences": dict(dataset.differences),
+            "origins": [asdict(origin) for origin in dataset.origins],
+        }
+        for dataset in datasets
+    ]
+    return Facts(facts, [line for each, fact in zip(datasets, facts, strict=True) for line in _described(each, fact)])
 
 
 def _described(dataset: Dataset, facts: dict[str, Any]) -> Iterator[str]:
@@ -85,45 +116,30 @@ def _described(dataset: Dataset, facts: dict[str, Any]) -> Iterator[str]:
     yield f"found: {facts['path'] or 'not fetched'}"
 
 
-@data_app.command()
-def fetch(
-    names: Annotated[
-        list[str],
-        typer.Argument(help="Names of data sets.", metavar="NAME...", autocompletion=complete_public_dataset),
-    ],
-    data_dir: DataDir = None,
-    force: Annotated[bool, typer.Option("--force", help="Download again even if the file is there.")] = False,
-    unverified: Annotated[
-        bool, typer.Option("--unverified", help="Read originals whose SHA-256 is not known.")
-    ] = False,
-) -> None:
-    """Download data sets from their public sources, check and convert them."""
-    from veilgraph.datasets.fetch import fetch as fetch_dataset
+def _fetched(datasets: Sequence[Dataset], *, unverified: bool) -> Facts:
+    """Download the data sets that are not there yet; a damaged file counts as none."""
+    from veilgraph.datasets.fetch import fetch
 
-    datasets = [find_dataset(name) for name in names]
+    facts, sentences = [], []
     for dataset in datasets:
-        if not force and (path := _intact(dataset, data_dir)):
-            echo(f"{dataset.name}: already in {path.parent}")
-            continue
-        with show_progress(dataset.name) as progress:
-            path = fetch_dataset(dataset, data_folders(data_dir)[0], unverified=unverified, progress=progress)
-        echo(f"{dataset.name}: written to {path.parent}")
+        path = _intact(dataset)
+        where = "already in"
+        if path is None:
+            with show_progress(dataset.name) as progress:
+                path = fetch(dataset, data_folders()[0], unverified=unverified, progress=progress)
+            where = "written to"
+        facts.append(_facts(dataset))
+        sentences.append(f"{dataset.name}: {where} {path.parent}")
+    return Facts(facts, sentences)
 
 
-@data_app.command()
-def table(
-    results: Annotated[Path, typer.Option(help="Folder with the results of `veilgraph paper run table1`.")] = Path(
-        "runs/paper"
-    ),
-    data_dir: DataDir = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Print the paper's table of data sets: published numbers, ours, and the reasons for differences."""
+def _table(results: Path) -> Facts:
+    """Return the paper's table of data sets: published numbers, ours, and the reasons for differences."""
     published = [dataset for dataset in _sorted() if dataset.published is not None]
-    measured = {dataset.name: _measured(dataset, data_dir) for dataset in published}
-    accuracies = {dataset.name: _accuracy(dataset.name, results, data_dir) for dataset in published}
+    measured = {dataset.name: _measured(dataset) for dataset in published}
+    accuracies = {dataset.name: _accuracy(dataset.name, results) for dataset in published}
     document = [_comparison(d, measured[d.name], accuracies[d.name]) for d in published]
-    emit(Facts(document, _compared(published, measured, accuracies)), as_json=as_json)
+    return Facts(document, _compared(published, measured, accuracies))
 
 
 def _compared(
@@ -137,46 +153,50 @@ def _compared(
     yield from _aligned(rows)
     for dataset in published:
         if (ours := measured[dataset.name]) is None:
-            yield f"{dataset.name}: not fetched; run 'veilgraph data fetch {dataset.name}'"
+            yield f"{dataset.name}: not fetched; run 'veilgraph lab data {dataset.name} --fetch'"
             continue
         for number in differing(ours, dataset.published) if dataset.published else ():
             yield f"{dataset.name}, {number}: {dataset.differences[number]}."
     yield "Accuracy is without privacy, on the columns before merging."
     if None in accuracies.values():
-        yield "Our accuracy is empty where it is not computed yet: run 'veilgraph paper run table1'."
+        yield "Our accuracy is empty where it is not computed yet: run 'veilgraph lab paper table1'."
 
 
 def _sorted() -> list[Dataset]:
     return [dataset for _, dataset in sorted(catalogue.known_datasets().items())]
 
 
-def _facts(dataset: Dataset, data_dir: Path | None) -> dict[str, Any]:
+def _known() -> list[str]:
+    return sorted(catalogue.known_datasets())
+
+
+def _facts(dataset: Dataset) -> dict[str, Any]:
     facts = {key: getattr(dataset, key) for key in ("name", "nodes", "edges", "columns", "features", "classes")}
     try:
-        return facts | {"path": str(find_archive(dataset.name, data_dir))}
+        return facts | {"path": str(find_archive(dataset.name))}
     except RunError:
         return facts | {"path": None}
 
 
-def _intact(dataset: Dataset, data_dir: Path | None) -> Path | None:
+def _intact(dataset: Dataset) -> Path | None:
     """Return the file of a data set if it exists and has the right checksum."""
     try:
-        open_archive(dataset, data_dir)
+        open_archive(dataset)
     except (GraphError, RunError):
         return None
-    return find_archive(dataset.name, data_dir)
+    return find_archive(dataset.name)
 
 
-def _measured(dataset: Dataset, data_dir: Path | None) -> Statistics | None:
+def _measured(dataset: Dataset) -> Statistics | None:
     """Compute the statistics of a data set; None if its file is missing. A damaged file is an error."""
     try:
-        return measure(open_archive(dataset, data_dir), group=dataset.group)
+        return measure(open_archive(dataset), group=dataset.group)
     except RunError:
         return None
 
 
-def _accuracy(name: str, results: Path, data_dir: Path | None) -> Accuracy | None:
-    """Return the accuracy of the non-private GNN if `paper run table1` has finished it for this data set."""
+def _accuracy(name: str, results: Path) -> Accuracy | None:
+    """Return the accuracy of the non-private GNN if `lab paper table1` has finished it for this data set."""
     if not results.exists():
         return None
     with needs_extra("lab"):
@@ -185,7 +205,7 @@ def _accuracy(name: str, results: Path, data_dir: Path | None) -> Accuracy | Non
         from veilgraph.experiments.results import ResultStore, read_rows
     try:
         table1 = load_experiment("table1").only(datasets=[name])
-        row = read_rows(table1, ResultStore(results), data=DatasetLoader(data_dir))[0]
+        row = read_rows(table1, ResultStore(results), data=DatasetLoader())[0]
     except RunError:  # not run, or the data set is not on this machine
         return None
     return 100 * row.mean, None if row.std is None else 100 * row.std

@@ -196,7 +196,7 @@ def _data() -> Finding:
     names = sorted(known_datasets())
     absent = [name for name in names if search_archive(name) is None]
     where = ", ".join(_short(folder) for folder in data_folders())
-    remedy = f"; to add one: veilgraph data fetch {absent[0]}" if absent else ""
+    remedy = f"; to add one: veilgraph lab data {absent[0]} --fetch" if absent else ""
     return Finding(works=True, text=f"{len(names) - len(absent)} of {len(names)} public graphs in {where}{remedy}")
 
 

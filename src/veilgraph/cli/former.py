@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-FORMER: Mapping[str, str] = {}
+FORMER: Mapping[str, str] = {
+    "data": "use 'veilgraph lab data', with names to describe them, and --fetch to download them",
+    "graph": "use 'veilgraph shard', or 'veilgraph lab generate' for a generated graph",
+    "paper": "use 'veilgraph lab paper', with --report for the page of what is finished",
+}
 """What does now what a command did, as the rest of a sentence, by the former name without 'veilgraph'."""
 
 

@@ -45,7 +45,7 @@ class _SimulatedOptions:
 
     dataset: Annotated[
         str,
-        typer.Option(help="A name that `veilgraph data list` shows, or a path.", autocompletion=complete_dataset),
+        typer.Option(help="A name that `veilgraph lab data` shows, or a path.", autocompletion=complete_dataset),
     ] = "voters"
     epsilon_y: Annotated[float, typer.Option(help="Budget of the label, any two labels.")] = 2.0
     edge_epsilon: Annotated[

@@ -1,4 +1,4 @@
-"""`veilgraph paper` and `veilgraph tune`: reproduce the paper's tables and figures, and search hyper-parameters."""
+"""`veilgraph lab paper`: the paper's tables and figures; `veilgraph tune`: a search of parameters."""
 
 from __future__ import annotations
 
@@ -15,41 +15,17 @@ import typer
 from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import echo, needs_extra, parse_bytes, show_progress
 from veilgraph.cli.completion import complete_dataset, complete_experiment, complete_method
-from veilgraph.cli.options import DeviceOption, JsonOption, takes_groups
+from veilgraph.cli.options import DeviceOption, JsonOption, Settings, takes_groups
 from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import RunError
 
 if TYPE_CHECKING:
     from veilgraph.experiments.grid import Experiment
 
-paper_app = typer.Typer(help="Reproduce the tables and figures of the paper.")
-
-Name = Annotated[
-    str,
-    typer.Argument(
-        help="A name that `veilgraph paper list` shows, or a file of your own, .toml.",
-        autocompletion=complete_experiment,
-    ),
-]
-Out = Annotated[
-    Path | None, typer.Option(help="Folder of results; default runs/paper, or runs/NAME for a file of your own.")
-]
-SeedsOption = Annotated[int | None, typer.Option(help="Number of seeds; default: that of the paper.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder of the data sets.")]
-
-
-@paper_app.command("list")
-def list_experiments(as_json: JsonOption = False) -> None:
-    """List the experiments with their number of fits."""
-    experiments = [_load(name) for name in _names()]
-    rows = [{"name": e.name, "title": e.title, "cells": len(e.cells)} for e in experiments]
-    sentences = [f"{e.name:20} {len(e.cells):5} fits   {e.title}" for e in experiments]
-    emit(Facts(rows, sentences), as_json=as_json)
-
 
 @dataclass(frozen=True, kw_only=True)
 class _ChosenOptions:
-    """The part of an experiment that is run."""
+    """The part of an experiment that is run or reported."""
 
     datasets: Annotated[
         list[str] | None,
@@ -58,14 +34,17 @@ class _ChosenOptions:
     only: Annotated[
         list[str] | None, typer.Option(help="Only these methods; may be repeated.", autocompletion=complete_method)
     ] = None
-    seeds: SeedsOption = None
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: that of the paper.")] = None
+
+    def load(self, name: str) -> Experiment:
+        """Return the chosen part of an experiment."""
+        return _load(name, self.seeds).only(datasets=self.datasets or (), methods=self.only or ())
 
 
 @dataclass(frozen=True, kw_only=True)
-class _JobOptions:
-    """What computes."""
+class _Job(Settings):
+    """What the fits may use."""
 
-    device: DeviceOption = "auto"
     jobs: Annotated[int | None, typer.Option(help="Processes; default: one for each core, 1 on a GPU.")] = None
     memory: Annotated[str, typer.Option(help="Memory of all fits in flight, such as 8GiB or 500MB.")] = "8GiB"
 
@@ -77,78 +56,79 @@ class _JobOptions:
         return jobs
 
 
-@paper_app.command("run")
 @takes_groups
-def run_paper(
-    name: Name,
+def paper(
     chosen: _ChosenOptions,
-    job: _JobOptions,
-    out: Out = None,
-    data_dir: DataDir = None,
+    job: _Job,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="What to run: names of the list, or files of your own, .toml.",
+            metavar="NAME...",
+            autocompletion=complete_experiment,
+        ),
+    ] = None,
+    report: Annotated[
+        bool,
+        typer.Option(
+            "--report", help="Run nothing: write a page, tables and figures of what is finished. Default: of all names."
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of results; default runs/paper, or runs/NAME for a file of your own.")
+    ] = None,
+    device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
-    """Run the fits of an experiment that are not finished yet."""
+    """List the experiments of the paper with their number of fits; with NAME, run those that are not finished."""
+    if not names and not report:
+        emit(_listed(), as_json=as_json)
+        return
+    experiments = [chosen.load(name) for name in dict.fromkeys(names or _names())]
+    folders = [out or _folder_of([each]) for each in experiments]
+    if report:
+        emit(_reported(experiments, out or _folder_of(experiments), say=not as_json), as_json=as_json)
+        return
+    for experiment, folder in zip(experiments, folders, strict=True):
+        _run(experiment, folder, job, device)
+        if not as_json:
+            where = "" if out is None else f" --out {shlex.quote(str(out))}"
+            page = f"veilgraph lab paper {experiment.argument} --report{where}"
+            echo(f"{len(experiment.cells)} fits finished. See: {page}", err=True)
+    facts = [
+        {"name": str(each.path or each.name), "finished": len(each.cells), "folder": str(folder)}
+        for each, folder in zip(experiments, folders, strict=True)
+    ]
+    emit(Facts(facts, ()), as_json=as_json)
+
+
+def _run(experiment: Experiment, folder: Path, job: _Job, device: str) -> None:
+    """Run the fits that are not finished yet."""
     from veilgraph.experiments.cells import DatasetLoader
     from veilgraph.experiments.results import ResultStore
     from veilgraph.experiments.runner import Resources, run_experiment
     from veilgraph.models.engine.device import resolve_device
 
-    kind = resolve_device(job.device).type
-    experiment = _load(name, chosen.seeds, data_dir).only(datasets=chosen.datasets or (), methods=chosen.only or ())
-    folder = out or _folder_of([experiment])
-    jobs = job.processes(kind)
+    kind = resolve_device(device).type
+    resources = Resources(device=kind, jobs=job.processes(kind), memory=parse_bytes(job.memory))
     with show_progress(f"paper {experiment.name}") as progress:
-        store = ResultStore(folder)
-        run_experiment(
-            experiment,
-            store,
-            data=DatasetLoader(data_dir),
-            resources=Resources(device=kind, jobs=jobs, memory=parse_bytes(job.memory)),
-            progress=progress,
-        )
-    emit(Facts({"name": name, "finished": len(experiment.cells), "folder": str(folder)}, ()), as_json=as_json)
-    if not as_json:
-        asked = "" if out is None else f" --out {shlex.quote(str(out))}"
-        echo(
-            f"{len(experiment.cells)} fits finished. See: veilgraph paper report {experiment.argument}{asked}", err=True
-        )
+        run_experiment(experiment, ResultStore(folder), data=DatasetLoader(), resources=resources, progress=progress)
 
 
-@paper_app.command()
-def status(name: Name, out: Out = None, data_dir: DataDir = None, as_json: JsonOption = False) -> None:
-    """Print how many fits of an experiment are finished."""
-    from veilgraph.experiments.cells import DatasetLoader, key_of
-    from veilgraph.experiments.results import ResultStore
-
-    experiment, data = _load(name, data_dir=data_dir), DatasetLoader(data_dir)
-    store = ResultStore(out or _folder_of([experiment]))
-    finished = sum(store.has(key_of(cell, data)) for cell in experiment.cells)
-    facts = {"name": name, "finished": finished, "cells": len(experiment.cells)}
-    emit(Facts(facts, [f"{name}: {finished} of {len(experiment.cells)} fits finished"]), as_json=as_json)
+def _listed() -> Facts:
+    """Return the experiments with their number of fits."""
+    experiments = [_load(name) for name in _names()]
+    rows = [{"name": e.name, "title": e.title, "cells": len(e.cells)} for e in experiments]
+    return Facts(rows, [f"{e.name:20} {len(e.cells):5} fits   {e.title}" for e in experiments])
 
 
-@paper_app.command()
-def report(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Names that `veilgraph paper list` shows, or files of your own, .toml. Default: all names.",
-            autocompletion=complete_experiment,
-        ),
-    ] = None,
-    seeds: SeedsOption = None,
-    out: Out = None,
-    data_dir: DataDir = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Write a page, tables and figures of the finished fits, beside the published figures."""
-    experiments = [_load(name, seeds, data_dir) for name in dict.fromkeys(names or _names())]
-    folder = out or _folder_of(experiments)
+def _reported(experiments: Sequence[Experiment], folder: Path, *, say: bool) -> Facts:
+    """Write a page, tables and figures of the finished fits, beside the published figures; say how many they are."""
     from veilgraph.experiments.cells import DatasetLoader
     from veilgraph.experiments.results import ResultStore, read_all_rows
     from veilgraph.pages.paper_page import write_paper_page
 
-    found = read_all_rows(experiments, ResultStore(folder), data=DatasetLoader(data_dir))
+    found = read_all_rows(experiments, ResultStore(folder), data=DatasetLoader())
     titles = {experiment.name: experiment.title for experiment in experiments}
     page = write_paper_page(found, titles, folder)
     rows = [
@@ -156,11 +136,16 @@ def report(
         for name, results in found.items()
         for row in results
     ]
-    for experiment in (each for each in experiments if each.name not in found and not as_json):
+    for experiment in (each for each in experiments if each.name not in found and say):
         echo(
-            f"Left out: nothing of {experiment.name} is finished (veilgraph paper run {experiment.argument})", err=True
+            f"Left out: nothing of {experiment.name} is finished (veilgraph lab paper {experiment.argument})", err=True
         )
-    emit(Facts({"rows": rows}, [str(page)]), as_json=as_json)
+    counts = [
+        (each, sum(len(row.accuracies) for row in found[each.name])) for each in experiments if each.name in found
+    ]
+    finished = [{"name": each.name, "finished": done, "cells": len(each.cells)} for each, done in counts]
+    sentences = [f"{each.name}: {done} of {len(each.cells)} fits finished" for each, done in counts]
+    return Facts({"rows": rows, "experiments": finished}, [*sentences, str(page)])
 
 
 def _names() -> list[str]:
@@ -170,11 +155,11 @@ def _names() -> list[str]:
     return experiment_names()
 
 
-def _load(name: str, seeds: int | None = None, data_dir: Path | None = None) -> Experiment:
+def _load(name: str, seeds: int | None = None) -> Experiment:
     _need_lab()
     from veilgraph.experiments.own_experiment import find_experiment
 
-    return find_experiment(name, seeds=seeds, data_dir=data_dir)
+    return find_experiment(name, seeds=seeds)
 
 
 def _folder_of(experiments: Sequence[Experiment]) -> Path:
@@ -206,7 +191,7 @@ class _BudgetOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _SearchOptions:
+class _Search(Settings):
     """How much is searched."""
 
     trials: Annotated[int, typer.Option(help="Number of settings for each data set and budget.")] = 30
@@ -221,9 +206,8 @@ def tune(
         typer.Argument(help="Data sets to tune on: names, or paths of your own.", autocompletion=complete_dataset),
     ],
     budget: _BudgetOptions,
-    search: _SearchOptions,
+    search: _Search,
     out: Annotated[Path, typer.Option(help="Folder of the journal and the results of the search.")] = Path("runs/tune"),
-    data_dir: DataDir = None,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
@@ -252,7 +236,7 @@ def tune(
                     cell,
                     Search(**asdict(search), device=device),
                     journal=out / f"{short_name(dataset)}.journal",
-                    data=DatasetLoader(data_dir),
+                    data=DatasetLoader(),
                     progress=progress,
                 )
             found.setdefault(dataset, {})[f"{label_budget:g}"] = result

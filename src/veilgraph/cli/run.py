@@ -104,7 +104,7 @@ def run(
     dataset: Annotated[
         str,
         typer.Option(
-            help="A name that `veilgraph data list` shows, or a path: ./MINE.npz, or a folder of tables.",
+            help="A name that `veilgraph lab data` shows, or a path: ./MINE.npz, or a folder of tables.",
             autocompletion=complete_dataset,
         ),
     ] = "voters",

@@ -228,7 +228,7 @@ def find_archive(name: str, data_dir: Path | None = None) -> Path:
         return path
     searched = ", ".join(str(folder) for folder in data_folders(data_dir))
     raise RunError(
-        f"{name}.npz is not in {searched}: run 'veilgraph data fetch {name}', "
+        f"{name}.npz is not in {searched}: run 'veilgraph lab data {name} --fetch', "
         f"or set {DATA_VARIABLE} to a folder that has the file"
     )
 
@@ -240,6 +240,6 @@ def open_archive(dataset: Dataset, data_dir: Path | None = None) -> Archive:
     if archive.checksum != dataset.checksum:
         raise GraphError(
             f"{path} does not hold the catalogued {dataset.name} (its checksum differs): "
-            f"run 'veilgraph data fetch {dataset.name} --force'"
+            f"run 'veilgraph lab data {dataset.name} --fetch'"
         )
     return archive

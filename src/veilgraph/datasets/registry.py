@@ -120,8 +120,8 @@ def find_dataset_source(
     names = sorted([*EMBEDDED, *REGISTERED, *known])
     own = f"write ./{name} for the folder here" if Path(name).is_dir() else f"write the path of a file, ./{name}.npz"
     raise RunError(
-        f"there is no data set '{name}': known are {', '.join(names)}; or put {name}.npz into the folder of "
-        f"--data-dir; or {own}{nearest_names(name, names)}"
+        f"there is no data set '{name}': known are {', '.join(names)}; or put {name}.npz into the folder "
+        f"that VEILGRAPH_DATA names; or {own}{nearest_names(name, names)}"
     )
 
 
@@ -137,7 +137,7 @@ def load(
     A file that the catalogue lacks is one of your own. Nothing but its form is checked: it has no published checksum.
 
     Args:
-        name: a name that `veilgraph data list` shows or that was registered, the stem of a file NAME.npz in a data
+        name: a name that `veilgraph lab data` lists or that was registered, the stem of a file NAME.npz in a data
             folder, or a path: of an archive, or of a folder with `nodes`, `edges` (.csv or .parquet) and
             `schema.toml`.
         data_dir: folder to search for names before VEILGRAPH_DATA and the user's cache folder.
@@ -147,8 +147,8 @@ def load(
     >>> load("voter")
     Traceback (most recent call last):
     veilgraph.errors.RunError: there is no data set 'voter': known are citeseer, cora, csbm, dblp, facebook, \
-flickr, german, lastfm, patients, pubmed, student, twitch_engb, voters; or put voter.npz into the folder of \
---data-dir; or write the path of a file, ./voter.npz; did you mean voters?
+flickr, german, lastfm, patients, pubmed, student, twitch_engb, voters; or put voter.npz into the folder \
+that VEILGRAPH_DATA names; or write the path of a file, ./voter.npz; did you mean voters?
     """
     given = str(name) if isinstance(name, str) or is_path(str(name)) else f"./{name}"
     return find_dataset_source(given, data_dir, merge_columns=merge_columns, public=public)()

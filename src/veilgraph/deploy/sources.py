@@ -135,7 +135,7 @@ class StoreSource(Source):
         if self.table.is_dir():
             raise RunError(
                 "several processes, and one on a large graph, read reports from the shards: write them with veilgraph "
-                "graph shard --reports, and leave --store out"
+                "shard --store, and leave --store out here"
             )
         folder, parts = None, max(PARTS, processes.world_size)
         if processes.is_leader:

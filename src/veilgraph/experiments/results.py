@@ -274,7 +274,7 @@ def read_rows(experiment: Experiment, store: ResultStore, *, data: DataSource | 
     for cell, result in store.finished(experiment, data):
         groups.setdefault(_setting(cell), []).append((cell, result))
     if not groups:
-        raise RunError(f"nothing of {experiment.name} is finished: veilgraph paper run {experiment.argument}")
+        raise RunError(f"nothing of {experiment.name} is finished: veilgraph lab paper {experiment.argument}")
     return Results(_row(experiment, cells, data) for cells in groups.values())
 
 
@@ -295,7 +295,7 @@ def read_all_rows(
     finished = {name: Results(own) for name, own in rows.items() if own}
     if not finished:
         names = ", ".join(rows)
-        raise RunError(f"nothing of {names} is finished: veilgraph paper run {experiments[0].argument}")
+        raise RunError(f"nothing of {names} is finished: veilgraph lab paper {experiments[0].argument}")
     return finished
 
 

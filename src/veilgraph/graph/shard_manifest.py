@@ -15,7 +15,7 @@ KINDS = ("nodes", "edges", "reports")
 IDS = {"integer": "whole numbers", "text": "text"}
 """Types of the ids, with their names in errors."""
 
-REMEDY = "copy the folder again, or write it again with veilgraph graph shard"
+REMEDY = "copy the folder again, or write it again with veilgraph shard"
 _FACTS = {"ids", "nodes", "edges", "reports", "campaign", "graph"}
 
 
@@ -38,7 +38,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise GraphError(
             f"{path} has no {MANIFEST}: it is no folder of shards, or writing it was stopped; "
-            "veilgraph graph shard writes one"
+            "veilgraph shard writes one"
         ) from None
     except (OSError, ValueError) as error:
         raise GraphError(f"{path / MANIFEST} cannot be read ({type(error).__name__}): {REMEDY}") from None

@@ -1,4 +1,4 @@
-"""`veilgraph graph shard`: shards of a graph and of reports, which `train` and `predict` read."""
+"""`veilgraph shard`: shards of a graph and of reports, which `train` and `predict` read."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def collected(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
 
 def shard(collected: Collected, out: Path, **changes: object) -> int:
     options = {
-        "edges": collected.folder / "edges.csv",
+        "graph": collected.folder / "edges.csv",
         "nodes": collected.folder / "nodes.csv",
         "campaign": collected.folder / "campaign.json",
-        "reports": collected.store,
+        "store": collected.store,
         "parts": 3,
         "out": out,
         **changes,
     }
-    return main(["graph", "shard", *(str(word) for key, value in options.items() for word in (f"--{key}", value))])
+    return main(["shard", *(str(word) for key, value in options.items() for word in (f"--{key}", value))])
 
 
 def test_shards_hold_the_reports_of_a_store_and_of_its_export(collected: Collected, tmp_path: Path) -> None:
     assert shard(collected, tmp_path / "stored") == 0
     write_parquet(collected.campaign, reports_of(collected.perturbed, collected.campaign), tmp_path / "all.parquet")
-    assert shard(collected, tmp_path / "exported", reports=tmp_path / "all.parquet") == 0
+    assert shard(collected, tmp_path / "exported", store=tmp_path / "all.parquet") == 0
     for name in ("stored", "exported"):
         folder = ShardFolder.open(tmp_path / name)
         graph = folder.graph()
@@ -83,14 +83,14 @@ def test_what_does_not_belong_together_is_refused(
     assert shard(collected, tmp_path / "shards", parts=0) == 2
     assert "parts is 0" in capsys.readouterr().err
     edges = collected.folder / "edges.csv"
-    assert main(["graph", "shard", "--edges", str(edges), "--out", str(tmp_path / "bare"), "--json"]) == 0
+    assert main(["shard", "--graph", str(edges), "--out", str(tmp_path / "bare"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["reports"] is None
     learned = {"campaign": collected.folder / "campaign.json", "out": tmp_path / "model"}
     assert collected.command("train", graph=tmp_path / "bare", **learned) == 2
     assert "error:" in capsys.readouterr().err
     assert collected.command("train", graph=edges, nodes=collected.folder / "nodes.csv", **learned) == 2
     assert "there are no reports: give --store" in capsys.readouterr().err
-    assert shard(collected, tmp_path / "other", reports=tmp_path / "nothing.parquet") == 2
+    assert shard(collected, tmp_path / "other", store=tmp_path / "nothing.parquet") == 2
     assert "nothing.parquet is not a readable table of reports" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
@@ -108,7 +108,7 @@ def test_shards_of_another_graph_than_the_campaigns_are_not_written(
 ) -> None:
     lines = (collected.folder / "edges.csv").read_text(encoding="utf-8").splitlines()
     (tmp_path / "fewer.csv").write_text("\n".join(lines[:-1]), encoding="utf-8")
-    assert shard(collected, tmp_path / "shards", edges=tmp_path / "fewer.csv") == 2
+    assert shard(collected, tmp_path / "shards", graph=tmp_path / "fewer.csv") == 2
     assert "fewer.csv (400 nodes) is not the campaign's: give the tables" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["fewer.csv"]
 
@@ -119,7 +119,7 @@ def test_reports_of_unknown_nodes_are_counted(
     sent = list(reports_of(collected.perturbed, collected.campaign))
     strangers = [replace(report, node=f"stranger {number}") for number, report in enumerate(sent[:3])]
     write_parquet(collected.campaign, [*sent, *strangers], tmp_path / "all.parquet")
-    assert shard(collected, tmp_path / "shards", reports=tmp_path / "all.parquet") == 0
+    assert shard(collected, tmp_path / "shards", store=tmp_path / "all.parquet") == 0
     said = capsys.readouterr().out
     assert f"{len(sent)} reports" in said
     assert "Left out: 3 reports of nodes that the graph lacks." in said
