@@ -36,10 +36,13 @@ class Devices:
         self.acknowledged: dict[str, dict[str, Any]] = {}
 
     def send(self, url: str, node: str) -> bool:
-        """Send the node's report, which is drawn once; return whether it is new to the collector."""
+        """Send the node's report, which is drawn once; return whether it is new to the collector.
+
+        A device that knows of a receipt sends the same report again, as after an answer that was lost.
+        """
         text, store = self._collection.campaign.to_json(), self._folder / "devices" / node
         report = answer(text, RECORD, node=node, store=store, max_epsilon=5.0)
-        receipt = send(url, report, self._collection.token(node), attempts=1)
+        receipt = send(url, report, self._collection.token(node), again=node in self.acknowledged, attempts=1)
         self.acknowledged[node] = dict(report)
         return bool(receipt)
 

@@ -80,7 +80,8 @@ def test_the_dashboard_of_label_sets_fits_a_phone(page: Page, tmp_path: Path) ->
         page.until("document.querySelector('.tiles') !== null")
         page.open(f"{client.base_url}/dashboard", width=390)
         assert page.run("document.documentElement.scrollWidth") == 390, "the page scrolls sideways"
-        assert page.run("document.querySelectorAll('svg .mark').length") == 18 + 1 + 3 + 4
+        # One row for the only range of degrees, one for each class, and those of a binary and of two other features.
+        assert page.run("document.querySelectorAll('svg .track').length") == 1 + 18 + 1 + 3 + 4
         assert "Reports name 6 of 18 classes each" in page.run("document.body.textContent")
         assert page.complaints == []
         page.run("document.querySelector('header button').click()")

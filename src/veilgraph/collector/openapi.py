@@ -141,6 +141,8 @@ METRICS = _responses({200: None}, 401, 503)
 METRICS[200]["content"] = {"text/plain": {"schema": {"type": "string"}}}
 
 _SUBMISSION_REFUSALS = (400, 408, 410, 413, 422, 503, 507)
+# The endpoint of PUT takes the request alone, so that FastAPI does not see its path.
+_NODE_IN_PATH = {"name": "node", "in": "path", "required": True, "schema": {"type": "string", "title": "Node"}}
 _NODE_TOKEN = {
     "name": "Authorization",
     "in": "header",
@@ -154,7 +156,7 @@ def submit_one(campaign: Campaign) -> dict[str, Any]:
     """Describe PUT /v1/reports/{node}."""
     return {
         "responses": _responses({200: StoredBody, 201: StoredBody}, 401, 404, 409, *_SUBMISSION_REFUSALS),
-        "openapi_extra": {"requestBody": _body(report_schema(campaign)), "parameters": [_NODE_TOKEN]},
+        "openapi_extra": {"requestBody": _body(report_schema(campaign)), "parameters": [_NODE_IN_PATH, _NODE_TOKEN]},
     }
 
 
