@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,33 @@ def test_init_says_what_the_collection_is_and_what_comes_next(tmp_path: Path, ca
     assert f"{PEOPLE} people, {PEOPLE - ALONE} links, people without links: {ALONE}." in said
 
 
+def test_questions_that_the_plan_leaves_out_are_named_and_need_no_text(tmp_path: Path, capsys: Capture) -> None:
+    schema = (
+        'classes = ["no", "yes"]\n[[columns]]\nname = "smoker"\n[texts.de.questions.smoker]\ntext = "Rauchen Sie?"\n'
+    )
+    (tmp_path / "schema.toml").write_text(schema, encoding="utf-8")
+    command = [word for word in words(tmp_path, rounds=2, schema=tmp_path / "schema.toml") if word not in ("no", "yes")]
+    assert main([word for word in command if word != "--answer"]) == 0
+    assert 'Not asked: "smoker".' in capsys.readouterr().out
+    collection = Collection.open(tmp_path / "health")
+    assert collection.campaign.schema.columns == ()
+    assert "smoker" not in collection.notice_file.read_text(encoding="utf-8")
+    assert main(["init", str(tmp_path / "health")]) == 0
+    assert "Nothing changed." in capsys.readouterr().out
+
+
+def test_a_typing_mistake_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    tables = write_tables(tmp_path)
+    typed = ["nobody.csv", tables["people"], tables["links"], QUESTION, "no; yes", "Learn", "me", "soon", "2100-01-31"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in typed)))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert main(["init", str(tmp_path / "health"), "--rounds", "2"]) == 0
+    asked = capsys.readouterr().err
+    assert "there is no file nobody.csv" in asked
+    assert "closes is 'soon'" in asked
+    assert Collection.open(tmp_path / "health").campaign.schema.classes == ("no", "yes")
+
+
 def test_a_missing_translation_is_said(tmp_path: Path, capsys: Capture) -> None:
     assert main([*words(tmp_path, rounds=2), "--language", "en", "--language", "de"]) == 0
     said = capsys.readouterr().out
@@ -58,6 +86,7 @@ def test_a_missing_translation_is_said(tmp_path: Path, capsys: Capture) -> None:
         ({"closes": "2020-01-31"}, "which is in the past"),
         ({"epsilon": "5"}, "above an epsilon of 4 (user level, any two records)"),
         ({"question": None, "contact": None}, "give --question --contact"),
+        ({"links": None, "contacts": "friends"}, "write histogram, class or list"),
         ({"from": "nowhere.toml"}, "nowhere.toml"),
     ],
 )

@@ -12,6 +12,7 @@ from tests.support.health_folder import ALONE, NAMES, PEOPLE, QUESTION, begun
 from veilgraph.campaign.acceptance import PAGE_LIMIT
 from veilgraph.campaign.tokens import read_keys
 from veilgraph.collection import Collection, revise
+from veilgraph.collection.begin import check_free
 from veilgraph.errors import CampaignError, RunError, VeilgraphError
 from veilgraph.privacy.epsilon import state_epsilon
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -64,7 +65,7 @@ def test_all_that_a_person_answers_stays_within_the_epsilon_and_spends_it(
         ({"epsilon": PAGE_LIMIT + 0.1}, "the participant's page refuses"),
         ({"epsilon": 1e-6, "rounds": 12}, "too little for 12 rounds"),
         ({"answers": ("ill", "ill ")}, "look alike"),
-        ({"answers": ("yes",)}, "declare 2 or more"),
+        ({"answers": ("yes", "yes")}, "declare 2 or more"),
         ({"languages": ("Deutsch",)}, "must be a tag such as"),
     ],
 )
@@ -87,6 +88,14 @@ def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is no collection: choose another folder"):
         begun(tmp_path)
     assert [path.name for path in (tmp_path / "health").iterdir()] == ["thesis.tex"]
+
+
+def test_the_folder_that_a_shell_is_in_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for folder in (Path(), Path(".."), tmp_path):
+        with pytest.raises(RunError, match="is where you are: give the name of a new folder"):
+            check_free(folder)
 
 
 def test_contacts_that_nobody_holds_begin_with_people_alone(tmp_path: Path) -> None:

@@ -44,8 +44,11 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 # Exit code of a command that was interrupted, by the shell's convention.
 _INTERRUPTED = 130
-_NOT_RESUMABLE = {("plan",), ("predict",), *(("neighbours", each) for each in ("plan", "publish"))}
-_NOT_RESUMABLE |= {("shard",), ("lab", "generate")}
+_NOT_RESUMABLE = {
+    *((each,) for each in ("init", "rehearse", "invite", "status", "plan", "predict", "shard")),
+    *(("neighbours", each) for each in ("plan", "publish")),
+    ("lab", "generate"),
+}
 """Commands that keep no partial results."""
 
 _STOPPED = {

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,18 +14,18 @@ import typer
 
 from veilgraph.campaign.acceptance import acceptance_in_words
 from veilgraph.campaign.information_duties import missing_in_words, missing_information
-from veilgraph.campaign.notice import missing_texts, time_in_words
+from veilgraph.campaign.notice import missing_texts, read_time, time_in_words
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.options import CollectionArgument, JsonOption, takes_groups
 from veilgraph.cli.output import emit
 from veilgraph.cli.people import counts_in_words, counts_of
 from veilgraph.collection import Collection, Settings, begin, revise
-from veilgraph.collection.begin import check_free
+from veilgraph.collection.begin import check, check_free
 from veilgraph.collection.folder import CAMPAIGN
 from veilgraph.collection.notice_file import languages_of
 from veilgraph.collection.settings import read_settings
-from veilgraph.errors import RunError
+from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph
 from veilgraph.privacy.epsilon import json_epsilon, state_epsilon
 from veilgraph.privacy.plain_text import quote
@@ -101,19 +102,22 @@ def init(
     }
     settings = Settings.make(said if file or not sys.stdin.isatty() else _completed(said))
     graph = settings.read_graph()
+    check(settings, graph)
     plan = _plan(settings, graph)
     spent = None
     if plan is not None:
-        best = plan.recommended
+        best, schema = plan.recommended, settings.read_schema()
         spent = CampaignPlan.new(
-            schema=settings.read_schema(),
+            schema=schema if best.features else schema.label_alone,
             graph=graph,
             label=settings.question,
             feature_mechanism=best.features,
             label_mechanism=best.label,
         )
     collection = begin(folder, settings, graph, plan=spent)
-    emit(Standing(collection, plan, settings.languages), as_json=as_json)
+    left_out = set(settings.read_schema().columns).difference(collection.campaign.schema.columns)
+    unasked = tuple(sorted(column.name for column in left_out))
+    emit(Standing(collection, plan, settings.languages, unasked=unasked), as_json=as_json)
 
 
 def _plan(settings: Settings, graph: Graph) -> Plan | None:
@@ -145,10 +149,25 @@ def _completed(said: dict[str, Any]) -> dict[str, Any]:
         instead = {"answers": "schema", "links": "contacts"}.get(name)
         if name in said or instead in said:
             continue
-        answer = typer.prompt(question, err=True).strip()
-        parts = tuple(part.strip() for part in answer.split(";") if part.strip())
-        whole[name] = parts if name == "answers" else Path(answer) if name in ("people", "links") else answer
+        whole[name] = typer.prompt(question, err=True, value_proc=partial(_read_answer, name))
     return whole
+
+
+def _read_answer(name: str, typed: str) -> Any:
+    """Read what was typed; what cannot be is asked again."""
+    answer = typed.strip()
+    if name == "answers":
+        return tuple(part.strip() for part in answer.split(";") if part.strip())
+    if name in ("people", "links"):
+        if not Path(answer).is_file():
+            raise typer.BadParameter(f"there is no file {answer}: give a path from {Path.cwd()}")
+        return Path(answer)
+    if name == "closes":
+        try:
+            read_time(answer)
+        except CampaignError as error:
+            raise typer.BadParameter(str(error)) from None
+    return answer
 
 
 def _taken_up(folder: Path, given: dict[str, Any], file: Path | None) -> Standing:
@@ -174,12 +193,14 @@ class Standing:
         plan: the plan that spends its epsilon; None if there is none.
         languages: languages of its texts.
         changed: whether a changed notice was taken up; None for a new collection.
+        unasked: columns of the owner's schema that are not asked.
     """
 
     collection: Collection
     plan: Plan | None
     languages: tuple[str, ...]
     changed: bool | None = None
+    unasked: tuple[str, ...] = ()
 
     @property
     def document(self) -> dict[str, Any]:
@@ -198,6 +219,7 @@ class Standing:
             "guarantee": campaign.guarantee.as_dict(),
             "expected_accuracy": expected,
             "largest_class": largest,
+            "not_asked": list(self.unasked),
             "missing_texts": self._missing,
             "missing_information": self._untold,
             "next": self._next,
@@ -211,6 +233,9 @@ class Standing:
             yield f"Notice {campaign.notice.version} is taken up." if self.changed else "Nothing changed."
         yield f"{folder}: {counts_in_words(counts_of(self.collection.graph), self.collection.people_file)[0]}"
         yield f"Question: {quote(campaign.label_name)}, open until {time_in_words(campaign.notice.closes)}."
+        if self.unasked:
+            questions = ", ".join(map(quote, self.unasked))
+            yield f"Not asked: {questions}. All of the epsilon is for the question, from which most can be learned."
         yield from campaign.guarantee.in_words(theorem_1=False)[:2]
         yield acceptance_in_words(campaign.guarantee)
         if self.plan is not None:

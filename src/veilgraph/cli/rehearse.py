@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -91,8 +92,11 @@ class Rehearsed:
                 f"{found.homophily:.0%} of the links joined people with the same simulated answer."
             )
         yield "One draw of made-up answers: yours may follow the links more, or less. Nothing was kept."
-        yield f"Next: {self._next}"
+        yield (
+            f"Next: {self._next}, which runs until Ctrl-C; then, in another terminal: "
+            f"veilgraph invite {shlex.quote(self.folder)} --url https://..."
+        )
 
     @property
     def _next(self) -> str:
-        return f"veilgraph serve {self.folder}"
+        return f"veilgraph serve {shlex.quote(self.folder)}"

@@ -38,13 +38,7 @@ def begin(folder: Path, settings: Settings, graph: Graph, *, plan: CampaignPlan 
         plan: mechanisms that spend the epsilon; default: all of it on the label.
     """
     check_free(folder)
-    schema = settings.read_schema()
-    campaign = _campaign(settings, schema, graph, plan)
-    if not is_answered(campaign.guarantee):
-        raise RunError(
-            f"the participant's page refuses a collection above an epsilon of {PAGE_LIMIT:g} (user level, any two "
-            "records): give a smaller --epsilon"
-        )
+    campaign = _campaign(settings, graph, plan)
     draft = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.part")
     try:
         _fill(draft, settings, graph, campaign)
@@ -57,9 +51,16 @@ def begin(folder: Path, settings: Settings, graph: Graph, *, plan: CampaignPlan 
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that holds something else."""
+    """Refuse a folder that holds something else, and one that cannot be made whole because a shell is in it."""
+    if Path.cwd().is_relative_to(folder.resolve()):
+        raise RunError(f"{folder} is where you are: give the name of a new folder, such as health")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} exists and is no collection: choose another folder")
+
+
+def check(settings: Settings, graph: Graph) -> None:
+    """Refuse what cannot begin, before anything is planned."""
+    _campaign(settings, graph, None)
 
 
 def revise(collection: Collection) -> Campaign | None:
@@ -83,7 +84,20 @@ def revise(collection: Collection) -> Campaign | None:
     return revised
 
 
-def _campaign(settings: Settings, schema: FeatureSchema, graph: Graph, plan: CampaignPlan | None) -> Campaign:
+def _campaign(settings: Settings, graph: Graph, plan: CampaignPlan | None) -> Campaign:
+    """Return the campaign; refuse one that the participant's page refuses."""
+    campaign = _asked(settings, settings.read_schema(), graph, plan)
+    if not is_answered(campaign.guarantee):
+        raise RunError(
+            f"the participant's page refuses a collection above an epsilon of {PAGE_LIMIT:g} (user level, any two "
+            "records): give a smaller --epsilon"
+        )
+    return campaign
+
+
+def _asked(settings: Settings, schema: FeatureSchema, graph: Graph, plan: CampaignPlan | None) -> Campaign:
+    if plan is None or plan.draft.feature_mechanism is None:
+        schema = schema.label_alone
     first = first_texts(schema, settings.question, purpose=settings.purpose, contact=settings.contact)
     schema = replace(schema, texts={settings.languages[0]: first} | dict(schema.texts))
     notice = Notice(

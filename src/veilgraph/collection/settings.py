@@ -15,6 +15,7 @@ from veilgraph.graph import Graph, read_ids
 from veilgraph.graph.shards import read_graph
 from veilgraph.privacy.schema import FeatureSchema
 
+_CONTACTS = ("histogram", "class", "list")
 _LISTS = ("answers", "languages")
 _PATHS = ("people", "links", "schema")
 
@@ -57,13 +58,19 @@ class Settings:
     now: datetime = field(default_factory=lambda: datetime.now(UTC), repr=False)
 
     def __post_init__(self) -> None:
+        if empty := [name for name in ("question", "purpose", "contact") if not getattr(self, name).strip()]:
+            raise RunError(f"the {empty[0]} is empty: give --{empty[0]}")
         if bool(self.answers) == (self.schema is not None):
             raise RunError("give the possible answers, or a schema whose classes are the answers, and not both")
+        if len(self.answers) == 1:
+            raise RunError("there is one possible answer: give --answer for each of two or more")
         if (self.links is None) == (self.contacts is None):
             raise RunError(
                 "give the table of links, or say how people answer about contacts that only they know: "
                 "histogram, class or list"
             )
+        if self.contacts not in (None, *_CONTACTS):
+            raise RunError(f"contacts is {self.contacts!a}: write histogram, class or list")
         if self.contacts is not None and (self.rounds is not None or self.read_schema().columns):
             raise RunError("a collection about private contacts asks one question once: leave out rounds and columns")
         if self.closing < self.now:

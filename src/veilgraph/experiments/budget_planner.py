@@ -243,10 +243,9 @@ def plan_collection(
     scenarios = _draw_scenarios(part, schema, beliefs, seed)
     compared = [round((i + 0.5) * NUM_SCENARIOS / NUM_COMPARED - 0.5) for i in range(NUM_COMPARED)]
     total = len(compared) * len(candidates) + NUM_SCENARIOS - len(compared)
-    label_alone = replace(schema, columns=(), group=1)
 
     def trial(number: int, candidate: Candidate) -> Trial:
-        records = scenarios[number].records(schema if candidate.features else label_alone, seed + number)
+        records = scenarios[number].records(schema if candidate.features else schema.label_alone, seed + number)
         return Trial(private=records, candidate=candidate, label_share=beliefs.label_share, seed=seed + number)
 
     def run(what: str, pairs: Sequence[tuple[int, Candidate]], done: int) -> list[float]:

@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
@@ -177,10 +177,9 @@ class FeatureSchema:
         _refuse_look_alikes("the classes", self.classes)
         if "" in self.classes:
             raise SchemaError("a class without a name would read as a missing label: give it one")
-        names = [column.name for column in self.columns]
-        if twice := [name for name, times in Counter(names).items() if times > 1]:
+        if twice := [name for name, times in Counter(self._column_names).items() if times > 1]:
             raise SchemaError(f"column '{twice[0]}' is declared twice")
-        _refuse_look_alikes("the columns", names)
+        _refuse_look_alikes("the columns", self._column_names)
         if self.group < 1:
             raise SchemaError(f"group is {self.group}: merge 1 column (none) or more")
         if self.group > 1 and not self.columns:
@@ -232,6 +231,20 @@ class FeatureSchema:
     def code_dtype(self) -> type[np.uint8] | type[np.uint16]:
         """Smallest type for all codes: a byte per value unless a domain exceeds 256 values."""
         return np.uint8 if max(self.domain_sizes, default=0) <= 256 else np.uint16
+
+    @property
+    def label_alone(self) -> FeatureSchema:
+        """The same schema of a collection that asks for no features: without columns, and without texts about them."""
+        texts = dict(self.texts)
+        for language, said in texts.items():
+            if isinstance(said, Mapping) and isinstance(questions := said.get("questions"), Mapping):
+                left = {name: text for name, text in questions.items() if name not in self._column_names}
+                texts[language] = {**said, "questions": left}
+        return replace(self, columns=(), group=1, texts=texts)
+
+    @property
+    def _column_names(self) -> list[str]:
+        return [column.name for column in self.columns]
 
     def _groups(self) -> list[tuple[Column, ...]]:
         starts = range(0, len(self.columns), self.group)
