@@ -250,7 +250,7 @@ def test_the_recipe_collects_a_report_over_tls_into_postgresql(
             for check in (image.health, readiness):
                 image.run(shlex.join(part.replace(":8000", f":{port}") for part in check))
             client = [str(image.python / "bin" / "veilgraph")]
-            answer = ["--record=record.json", "--node=n0", "--max-epsilon=4", "--store=kept", "--out=report.json"]
+            answer = ["--record=record.json", "--node=n0", "--limit=4", "--store=kept", "--out=report.json"]
             tokens = ["--keys-file=keys.txt", "--graph=edges.csv", "--out=tokens.csv"]
             sent = ["report.json", f"--url=https://localhost:{secure}", "--tokens=tokens.csv", "--json"]
             trust = {"SSL_CERT_FILE": str(tmp_path / "data" / "caddy" / "pki" / "authorities" / "local" / "root.crt")}

@@ -81,7 +81,7 @@ def test_whatever_a_collection_writes_is_for_its_owner_unless_it_is_published(
         for role in ("viewer", "auditor", "scraper"):
             call(f"campaign role-token {role} --out roles.toml")
         call(SERVE_ROLES)
-        call("randomize campaign.json --record record.json --node n0 --max-epsilon 4 --store device --out sent/r.json")
+        call("randomize campaign.json --record record.json --node n0 --limit 4 --store device --out sent/r.json")
         Path("held").mkdir(mode=0o700)
         store = collect(Campaign.from_json(Path("campaign.json").read_bytes()), names[:30])
         journal = {path.name for path in Path("held").iterdir()}

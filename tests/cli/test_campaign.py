@@ -18,6 +18,7 @@ from tests.support.participant_page import serving
 from tests.support.running_collector import collector_of, listening
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.notice import Notice
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.receipt import Receipt
@@ -411,7 +412,7 @@ def test_a_receipt_is_checked_with_any_of_the_keys(folder: Path, capsys: Capture
     new, old = new_key(), new_key()
     Path("keys.txt").write_text(f"{new}\n{old}\n")
     Path("r.json").write_text(json.dumps(Receipt.sign(old, report, hour=7200).document))
-    command = ["campaign", "receipt", "r.json", "--keys-file", "keys.txt"]
+    command = ["receipt", "r.json", "--keys-file", "keys.txt"]
     assert main(command) == 0
     printed = capsys.readouterr().out
     assert "1970-01-01T02:00:00Z" in printed
@@ -428,7 +429,7 @@ def randomize(*arguments: str, record: str = "record.json", node: str = "007", l
         record,
         "--node",
         node,
-        "--max-epsilon",
+        "--limit",
         limit,
         "--out",
         "r.json",
@@ -444,7 +445,7 @@ def test_randomize_draws_once(folder: Path, capsys: Capture) -> None:
     Path("record.json").unlink()
     assert main(randomize()) == 0, "the record was looked at again"
     assert Path("r.json").read_text() == first
-    assert len(list((folder / "data" / "veilgraph" / "reports").iterdir())) == 1
+    assert len(list((folder / "data" / "veilgraph" / "reports").glob("[0-9a-f]*.json"))) == 1
     capsys.readouterr()
     assert main(randomize("--json")) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(first)
@@ -477,7 +478,7 @@ def test_randomize_takes_a_row_of_a_table(table: str, label: bool, folder: Path)
     Path("record.csv").write_text(table)
     assert main(randomize("--store", "mine", record="record.csv")) == 0
     assert (Report.from_json(Path("r.json").read_bytes(), campaign).label is not None) == label
-    assert len(list(Path("mine").iterdir())) == 1
+    assert len(list(Path("mine").glob("[0-9a-f]*.json"))) == 1
 
 
 def test_another_person_on_a_shared_device_is_counted(folder: Path, capsys: Capture) -> None:
@@ -502,21 +503,23 @@ def test_the_ledger_lists_what_was_answered_and_the_limit_is_kept(folder: Path, 
     assert main(["campaign", "revise", "c.json", "--purpose", "To know"]) == 0
     assert main(answer) == 0
     capsys.readouterr()
-    assert main(["ledger"]) == 0
+    assert main(["receipt"]) == 0
     words = capsys.readouterr().out
     assert f'Campaign {campaign.id}, as "007".' in words
     assert f"to notice 1, SHA-256 {campaign.notice.sha256}." in words
     assert 'Purpose: "To learn"' in words
     assert "Seen since: notice 2" in words
     assert "so far: 1. User level, any two records: epsilon = 1.5000 together, of your limit of 2." in words
-    assert main(["ledger", "--limit", "5", "--json"]) == 0
+    assert main([*answer, "--limit", "5"]) == 0
+    capsys.readouterr()
+    assert main(["receipt", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["limit_user_level"] == 5
     assert facts["spent_user_level"] == pytest.approx(1.5)
     assert [notice["version"] for notice in facts["answered"][0]["notices"]] == [1, 2]
-    assert "give a number above 0" in complaint(capsys, ["ledger", "--limit", "0"])
+    assert "give a number above 0" in complaint(capsys, [*answer, "--limit", "0"])
     assert facts["relation_user_level"] == facts["answered"][0]["relation_user_level"] == "any two records"
-    assert main(["ledger", "--store", "empty"]) == 0
+    assert main(["receipt", "--store", "empty"]) == 0
     assert "so far: 0. User level, any two records: epsilon = 0 together; you have" in capsys.readouterr().out
 
 
@@ -680,14 +683,15 @@ def test_a_token_is_not_sent_in_the_clear(folder: Path, capsys: Capture) -> None
 def test_randomize_answers_a_wave_from_a_list_of_neighbours(tmp_path: Path, capsys: Capture) -> None:
     wave = waves_of(HISTOGRAM)[1]
     (tmp_path / "wave.json").write_text(wave.to_json())
-    (tmp_path / "table").write_bytes(TABLE.to_bytes())
-    (tmp_path / "people").write_bytes(PEOPLE_FILE)
+    series = series_of(wave.asked)
+    (tmp_path / f"{series.table}.beliefs").write_bytes(TABLE.to_bytes())
+    (tmp_path / f"{series.people}.people").write_bytes(PEOPLE_FILE)
     (tmp_path / "friends.txt").write_text("u0\n\nu10\n")
     (tmp_path / "friends.csv").write_text("id,since\nu0,2020\n")
     (tmp_path / "others.csv").write_text("name\nu0\n")
 
     def run(friends: str, *more: str, node: str = "u1") -> int:
-        paths = {"--neighbours": friends, "--table": "table", "--people": "people", "--store": node}
+        paths = {"--neighbours": friends, "--store": node}
         given = [word for option, name in paths.items() for word in (option, str(tmp_path / name))]
         report = str(tmp_path / f"{node}.json")
         return main(["randomize", str(tmp_path / "wave.json"), *given, "--node", node, "--out", report, *more])
@@ -711,13 +715,13 @@ def test_randomize_answers_a_wave_from_a_list_of_neighbours(tmp_path: Path, caps
     assert run("friends.txt", "--limit", "5", "--entry-limit", "1", node="u3") == 0
     assert 'add nothing to the answer: "u11".' in capsys.readouterr().err
     assert "u11" not in "".join(path.read_text() for path in tmp_path.rglob("*.json"))
-    assert main(["ledger", "--store", str(tmp_path / "u1"), "--json"]) == 0
+    assert main(["receipt", "--store", str(tmp_path / "u1"), "--json"]) == 0
     kept = json.loads(capsys.readouterr().out)
     assert (kept["limit_one_entry"], kept["protects_lists"]) == (1.0, False)
     assert kept["answered"][0]["lists"]["any_lists"] == "not private"
     assert (kept["spent_user_level"], kept["spent_same_list"], kept["relation_user_level"]) == (0.0, 0.0, same)
     assert kept["answered"][0]["relation_user_level"] == same
-    assert main(["ledger", "--store", str(tmp_path / "u1")]) == 0
+    assert main(["receipt", "--store", str(tmp_path / "u1")]) == 0
     said = capsys.readouterr().out
     assert "epsilon = not private" in said
     assert f"User level, {same}: epsilon = 0 together" in said

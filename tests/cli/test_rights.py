@@ -43,7 +43,7 @@ def test_a_person_withdraws_and_checks_both_receipts(client: httpx.Client, store
     assert main(["submit", "r.json", "--url", url, "--token", token, "--json", "--receipt", "stored.json"]) == 0
     (outcome,) = json.loads(capsys.readouterr().out)
     assert json.loads(Path("stored.json").read_text()) == outcome["receipt"]
-    check = ["receipt", "check", "stored.json", "--url", url]
+    check = ["receipt", "stored.json", "--url", url]
     assert main(check) == 0
     assert "the report is stored now" in capsys.readouterr().out
 
@@ -57,7 +57,7 @@ def test_a_person_withdraws_and_checks_both_receipts(client: httpx.Client, store
     assert store.reports.count(COLLECTION.campaign.id) == 0
 
     for receipt in ("stored.json", "w.json"):
-        assert main(["receipt", "check", receipt, "--url", url, "--json"]) == 0
+        assert main(["receipt", receipt, "--url", url, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["status"] == "withdrawn"
     assert "none is accepted again" in complaint(capsys, ["submit", "r.json", "--url", url, "--token", token])
 
@@ -92,12 +92,12 @@ def test_a_receipt_that_the_collector_does_not_keep_is_a_mistake(client: httpx.C
     url, key = str(client.base_url), COLLECTION.credentials
     lost = key.receipt(COLLECTION.report("n2"), hour=0).document
     Path("lost.json").write_text(json.dumps(lost))
-    assert "status 'missing'" in complaint(capsys, ["receipt", "check", "lost.json", "--url", url])
+    assert "status 'missing'" in complaint(capsys, ["receipt", "lost.json", "--url", url])
     Path("w.json").write_text(json.dumps(key.withdrawal_receipt(COLLECTION.campaign.id, "n3", hour=0).document))
-    assert main(["receipt", "check", "w.json", "--url", url]) == 2
+    assert main(["receipt", "w.json", "--url", url]) == 2
     assert "Withdraw again" in capsys.readouterr().out
     Path("altered.json").write_text(json.dumps(lost | {"stored": "2000-01-01T00:00:00Z"}))
-    assert "did not sign this receipt" in complaint(capsys, ["receipt", "check", "altered.json", "--url", url])
+    assert "did not sign this receipt" in complaint(capsys, ["receipt", "altered.json", "--url", url])
     Path("other.json").write_text("{}")
-    assert "a receipt must have the keys" in complaint(capsys, ["receipt", "check", "other.json", "--url", url])
-    assert "https://" in complaint(capsys, ["receipt", "check", "lost.json", "--url", "http://collect.example.org"])
+    assert "a receipt must have the keys" in complaint(capsys, ["receipt", "other.json", "--url", url])
+    assert "https://" in complaint(capsys, ["receipt", "lost.json", "--url", "http://collect.example.org"])

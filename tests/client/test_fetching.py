@@ -284,9 +284,8 @@ def test_two_commands_answer_a_wave_in_turns_or_name_the_turn(
 
 
 def test_two_commands_answer_a_wave_of_randomized_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, friends, table = tmp_path / "wave", tmp_path / "friends.txt", tmp_path / "table"
+    folder, friends = tmp_path / "wave", tmp_path / "friends.txt"
     friends.write_text("u0\nu2\n")
-    table.write_bytes(TABLE.to_bytes())
     given: list[Any] = ["--neighbours", friends, "--node=u1", "--limit=9", "--store", tmp_path / "phone"]
     given += ["--out", tmp_path / "answer.json"]
     randomize = [str(each) for each in ["randomize", folder / "campaign.json", *given]]
@@ -302,12 +301,10 @@ def test_two_commands_answer_a_wave_of_randomized_lists(tmp_path: Path, capsys: 
         assert printed["people"].endswith(".people")
     assert main(randomize) == 2
     assert "does not protect whole neighbour lists" in capsys.readouterr().err
-    assert main([*randomize, "--entry-limit=3", "--table", str(table)]) == 2
-    assert "wave 1 has no belief table" in capsys.readouterr().err
-    assert main(randomize) == 0
+    assert main([*randomize, "--entry-limit=3"]) == 0
     assert "Whole lists are not protected." in capsys.readouterr().out
     assert json.loads((tmp_path / "answer.json").read_text())["campaign"] == LISTS.id
-    assert main(["ledger", "--store", str(tmp_path / "phone"), "--json"]) == 0
+    assert main(["receipt", "--store", str(tmp_path / "phone"), "--json"]) == 0
     kept = json.loads(capsys.readouterr().out)
     assert (kept["spent_one_entry"], kept["protects_lists"]) == (pytest.approx(3.0), False)
     (folder / f"{series_of(LISTS.asked).people}.people").unlink()

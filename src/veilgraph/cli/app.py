@@ -28,10 +28,11 @@ from veilgraph.cli.invite import invite
 from veilgraph.cli.model import card, predict, train
 from veilgraph.cli.neighbours import neighbours_app
 from veilgraph.cli.paper import paper, tune
-from veilgraph.cli.participant import fetch, ledger, randomize, submit
+from veilgraph.cli.participant import fetch, randomize, submit
 from veilgraph.cli.plan import plan
+from veilgraph.cli.receipt import receipt
 from veilgraph.cli.rehearse import rehearse
-from veilgraph.cli.rights import receipt_app, withdraw
+from veilgraph.cli.rights import withdraw
 from veilgraph.cli.run import run
 from veilgraph.cli.schema import schema_app
 from veilgraph.cli.serve import serve
@@ -81,7 +82,7 @@ for command in (
     fetch,
     randomize,
     submit,
-    ledger,
+    receipt,
     withdraw,
     serve,
     train,
@@ -105,7 +106,6 @@ campaign_app.command()(missing)
 for group, name in (
     (schema_app, "schema"),
     (campaign_app, "campaign"),
-    (receipt_app, "receipt"),
     (neighbours_app, "neighbours"),
     (lab_app, "lab"),
 ):

@@ -20,7 +20,6 @@ from veilgraph.campaign.information_duties import missing_in_words, missing_info
 from veilgraph.campaign.neighbours.next_wave import begin_series
 from veilgraph.campaign.notice import Notice, missing_texts, read_texts, read_time, time_in_words
 from veilgraph.campaign.plan import CampaignPlan
-from veilgraph.campaign.receipt import Receipt, read_receipt
 from veilgraph.campaign.report import check_node
 from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.cli._common import echo, needs_extra
@@ -28,7 +27,7 @@ from veilgraph.cli.options import CampaignArgument, JsonOption, takes_groups
 from veilgraph.cli.output import Facts, emit
 from veilgraph.cli.people import campaign_graph, counts_in_words, counts_of, looks_like_people, people_of
 from veilgraph.client import verify
-from veilgraph.errors import CampaignError, ReportError, RunError
+from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph
 from veilgraph.graph.shards import read_graph
 from veilgraph.graph.text_tables import write_text_table
@@ -410,25 +409,6 @@ def tokens(
         *counts_in_words(counts, nodes),
     ]
     emit(Facts({"campaign": read.id, "tokens": len(names), "out": str(out)} | counts, sentences), as_json=as_json)
-
-
-@campaign_app.command()
-def receipt(
-    receipt: Annotated[Path, typer.Argument(help="A receipt, or the collector's answer, .json.", metavar="RECEIPT")],
-    keys_file: Annotated[Path, typer.Option(help="File of the collector's secret keys.")],
-    as_json: JsonOption = False,
-) -> None:
-    """Check that the collector signed a participant's receipt, and say what it stored."""
-    read = read_receipt(receipt.read_bytes())
-    if not read.is_signed_by(read_keys(keys_file)):
-        raise ReportError(f"no key in {keys_file} signed {receipt}: it is altered, or another collector's")
-    sentence = (
-        f"The collector stored the report with SHA-256 {read.report_sha256} of node {read.node!a} "
-        f"in campaign {read.campaign}, in the hour from {read.stored}."
-        if isinstance(read, Receipt)
-        else f"The collector deleted what node {read.node!a} sent in campaign {read.campaign}, as of {read.withdrawn}."
-    )
-    emit(Facts(read.document, [sentence]), as_json=as_json)
 
 
 @campaign_app.command()

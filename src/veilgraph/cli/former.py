@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 FORMER: Mapping[str, str] = {
+    "campaign receipt": "use 'veilgraph receipt RECEIPT --keys-file FILE'",
     "data": "use 'veilgraph lab data', with names to describe them, and --fetch to download them",
     "graph": "use 'veilgraph shard', or 'veilgraph lab generate' for a generated graph",
+    "ledger": "use 'veilgraph receipt', and 'veilgraph randomize --limit' to set a limit",
     "paper": "use 'veilgraph lab paper', with --report for the page of what is finished",
+    "receipt check": "use 'veilgraph receipt RECEIPT --url URL'",
 }
 """What does now what a command did, as the rest of a sentence, by the former name without 'veilgraph'."""
 

@@ -1,14 +1,11 @@
-"""`veilgraph fetch`, `randomize`, `submit` and `ledger`: draw a report on the person's own machine, send it, add up."""
+"""`veilgraph fetch`, `randomize` and `submit`: draw a report on the person's own machine, and send it."""
 
 from __future__ import annotations
 
 import functools
-import math
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -18,13 +15,12 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import echo, show_progress
-from veilgraph.cli.options import AttemptsOption, CollectorOption, JsonOption, takes_groups
+from veilgraph.cli.options import CollectorOption, JsonOption, takes_groups
 from veilgraph.cli.output import Facts, emit
+from veilgraph.cli.receipt import DeviceFolder, default_device_folder, sum_in_words
 from veilgraph.client import (
-    Answered,
     DrawnReport,
     Fetched,
-    Ledger,
     Published,
     Receipt,
     answer,
@@ -37,15 +33,10 @@ from veilgraph.client import ledger as read_ledger
 from veilgraph.client.campaign import read_campaign, read_question
 from veilgraph.errors import GraphError, RunError, SendError
 from veilgraph.graph.text_tables import from_cell, read_text, read_text_table
-from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, Relation, json_epsilon, show_epsilon
 from veilgraph.privacy.plain_text import counted, quote
 from veilgraph.privacy.strict_json import canonical_json, parse_json
 
 T = TypeVar("T")
-
-DeviceFolder = Annotated[
-    Path | None, typer.Option(help="Folder that keeps reports, so that none is drawn twice; default: in your home.")
-]
 
 
 def fetch(
@@ -53,12 +44,11 @@ def fetch(
     out: Annotated[
         Path, typer.Option(help="Folder for the campaign and all that is published for it; created if needed.")
     ],
-    attempts: AttemptsOption = 8,
     as_json: JsonOption = False,
 ) -> None:
     """Get the campaign that is open, and all that is published for it, whole; nothing about you is sent."""
     with show_progress("fetch") as progress:
-        found = fetch_published(url, out, attempts=attempts, progress=progress)
+        found = fetch_published(url, out, progress=progress)
     place = found.question.asked.place
     document = {
         "id": found.question.id,
@@ -106,21 +96,6 @@ class _AnswerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PublishedOptions:
-    """Files that a wave about neighbours names."""
-
-    table: Annotated[
-        Path | None,
-        typer.Option(
-            help="For a wave about neighbours: the published belief table, if it has one; default: beside it."
-        ),
-    ] = None
-    people: Annotated[
-        Path | None, typer.Option(help="For a wave about neighbours: the published file of people; default: beside it.")
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class _LimitOptions:
     """What a person accepts at most."""
 
@@ -130,9 +105,6 @@ class _LimitOptions:
             help="The largest epsilon that you accept for all reports in the store: user level (any two records; lists "
             "count where an answer protects whole lists). It is kept: later calls need not repeat it."
         ),
-    ] = None
-    max_epsilon: Annotated[
-        float | None, typer.Option(help="The same for this call alone; it never raises the limit that is kept.")
     ] = None
     entry_limit: Annotated[
         float | None,
@@ -147,7 +119,6 @@ class _LimitOptions:
 def randomize(
     campaign: Annotated[Path, typer.Argument(help="The campaign to answer, .json.", metavar="CAMPAIGN")],
     person: _AnswerOptions,
-    published: _PublishedOptions,
     limits: _LimitOptions,
     store: DeviceFolder = None,
     shared_device: Annotated[
@@ -157,20 +128,19 @@ def randomize(
     as_json: JsonOption = False,
 ) -> None:
     """Randomize a record with the operating system's randomness; a second call returns the same report."""
-    folder = store or _default_store()
+    folder = store or default_device_folder()
     document = campaign.read_bytes()
     if (person.record is None) == (person.neighbours is None):
         raise RunError("give --record, or --neighbours for a wave about neighbours")
     if limits.limit is not None or limits.entry_limit is not None:
         set_limit(folder, limits.limit, entry_limit=limits.entry_limit)
-    settings: dict[str, Any] = {"node": person.node, "store": folder, "max_epsilon": limits.max_epsilon}
-    settings["shared_device"] = shared_device
+    settings: dict[str, Any] = {"node": person.node, "store": folder, "shared_device": shared_device}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if person.record is not None:
             report = answer(document, _Record(person.record, person.node), **settings)
         elif person.neighbours is not None:
-            wave = _published(campaign, document, published)
+            wave = _published(campaign, document)
             report = answer_neighbours(wave, _Neighbours(person.neighbours), **settings)
     for warning in caught:
         echo(f"warning: {warning.message}", err=True)
@@ -189,132 +159,24 @@ def randomize(
     sentences = [
         f"The report of {person.node} is in {person.out}; send it with 'submit'.",
         *(_set_in_words(Campaign.from_json(document), codes) if isinstance(codes, list) else []),
-        _sum_in_words(read_ledger(folder), limits.max_epsilon),
+        sum_in_words(read_ledger(folder)),
     ]
     emit(Facts(report, sentences), as_json=as_json)
 
 
-def _published(campaign: Path, document: bytes, given: _PublishedOptions) -> Published:
-    """Read the files that a wave about neighbours names: those that are given, or those beside its document."""
+def _published(campaign: Path, document: bytes) -> Published:
+    """Read the files that a wave about neighbours names, beside its document."""
     files = read_question(*read_campaign(document)).asked.files
     if not files:
         raise RunError(f"{campaign} does not ask about neighbours: give --record, or fetch the wave that is open")
-    paths = {what: getattr(given, what) or campaign.parent / file.name for what, file in files.items()}
-    if given.table is not None:
-        paths["table"] = given.table  # one that the wave does not have is refused
+    paths = {what: campaign.parent / file.name for what, file in files.items()}
     for path in paths.values():
         if not path.is_file():
             raise RunError(
-                f"{path}, which wave {files['people'].wave} names, is not there: run 'veilgraph fetch', which takes "
-                "what is published, or say where it is (--table, --people)"
+                f"{path}, which wave {files['people'].wave} names, is not there: run 'veilgraph fetch', which puts "
+                "what is published beside the campaign"
             )
     return Published(document, **{what: path.read_bytes() for what, path in paths.items()})
-
-
-def _sum_in_words(kept: Ledger, max_epsilon: float | None = None) -> str:
-    """Say what all reports cost together, what that is about, and of which limit."""
-    total = _epsilon_in_words(NeighbourRelation.USER_LEVEL, kept.spent, among=kept.relation)
-    limits = [float(limit) for limit in (kept.limit, max_epsilon) if limit is not None]
-    of = f", of your limit of {min(limits):g}" if limits else "; you have set no limit"
-    return f"Reports of this device so far: {len(kept.entries)}. {total} together{of}.{_lists_in_words(kept)}"
-
-
-def _lists_in_words(kept: Ledger) -> str:
-    """Say what all answers about the neighbour list cost together; nothing if there is none."""
-    if not any(entry.list_cost for entry in kept.entries):
-        return ""
-    spent = _epsilon_in_words(ListRelation.ONE_ENTRY, kept.spent_on_one_entry)
-    of = "" if kept.entry_limit is None else f", of your limit of {float(kept.entry_limit):g}"
-    whole = "Whole lists are counted above." if kept.protects_lists else "Whole lists are not protected."
-    return f" Your neighbour list: {spent[0].lower()}{spent[1:]}{of}. {whole}"
-
-
-def _epsilon_in_words(relation: Relation, exact: Decimal, *, among: str | None = None) -> str:
-    """Write an epsilon, rounded up, with its relation; a zero is 0.
-
-    Args:
-        relation: the relation.
-        exact: the epsilon.
-        among: the pairs that it protects from each other, if they are others than those of the relation.
-    """
-    shown = show_epsilon(_rounded_up(exact)) if exact else "0"
-    return f"{relation.title.capitalize()}, {among or relation.value}: epsilon = {shown}"
-
-
-def _rounded_up(exact: Decimal) -> float:
-    return math.nextafter(float(exact), math.inf) if exact else 0.0
-
-
-def ledger(
-    store: DeviceFolder = None,
-    limit: Annotated[
-        float | None,
-        typer.Option(
-            help="Set the largest epsilon that you accept for all reports: user level (any two records; lists count "
-            "where an answer protects whole lists)."
-        ),
-    ] = None,
-    entry_limit: Annotated[
-        float | None,
-        typer.Option(
-            help="Set the largest epsilon that you accept for one entry of your neighbour list: two lists, one with a "
-            "neighbour more."
-        ),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """List everything that this device has answered, what it cost, and your limit."""
-    folder = store or _default_store()
-    if limit is not None or entry_limit is not None:
-        set_limit(folder, limit, entry_limit=entry_limit)
-    kept = read_ledger(folder)
-    emit(Facts(_ledger_document(kept), _ledger_in_words(kept)), as_json=as_json)
-
-
-def _ledger_document(kept: Ledger) -> dict[str, Any]:
-    answered = [
-        {
-            "campaign": one.campaign,
-            "node": one.node,
-            "epsilon_user_level": _rounded_up(one.epsilon),
-            "relation_user_level": one.relation,
-            "lists": None
-            if one.list_cost is None
-            else {key: json_epsilon(_rounded_up(value)) for key, value in one.list_cost._asdict().items()},
-            "notices": [notice._asdict() for notice in one.notices],
-        }
-        for one in kept.entries
-    ]
-    return {
-        "spent_user_level": json_epsilon(_rounded_up(kept.spent)),
-        "relation_user_level": kept.relation,
-        "spent_same_list": json_epsilon(_rounded_up(kept.spent_with_same_list)),
-        "limit_user_level": None if kept.limit is None else float(kept.limit),
-        "spent_one_entry": json_epsilon(_rounded_up(kept.spent_on_one_entry)),
-        "limit_one_entry": None if kept.entry_limit is None else float(kept.entry_limit),
-        "protects_lists": kept.protects_lists,
-        "answered": answered,
-    }
-
-
-def _ledger_in_words(kept: Ledger) -> Iterator[str]:
-    for one in kept.entries:
-        yield f"Campaign {one.campaign}, as {quote(one.node)}. {_cost_in_words(one)}."
-        for notice in one.notices[:1]:
-            deleted = "" if notice.retention is None else f", to be deleted after {notice.retention}"
-            yield f"  Agreed on {notice.seen} to notice {notice.version}, SHA-256 {notice.sha256}{deleted}."
-            yield f"  Purpose: {quote(notice.purpose)}"
-        if len(one.notices) > 1:
-            yield f"  Seen since: notice {one.notices[-1].version}, on {one.notices[-1].seen}."
-    yield _sum_in_words(kept)
-
-
-def _cost_in_words(one: Answered) -> str:
-    """Say what a report costs, with every relation that it has."""
-    if one.list_cost is None:
-        return _epsilon_in_words(NeighbourRelation.USER_LEVEL, one.epsilon)
-    costs = {ListRelation.ANY_LISTS: one.list_cost.any_lists, ListRelation.ONE_ENTRY: one.list_cost.one_entry}
-    return "; ".join(_epsilon_in_words(relation, cost) for relation, cost in costs.items())
 
 
 def _set_in_words(campaign: Campaign, codes: list[int]) -> list[str]:
@@ -383,11 +245,6 @@ def _row(path: Path, node: str) -> dict[str, Any]:
     return {name: value or None for name, value in rows[0].items()}
 
 
-def _default_store() -> Path:
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "veilgraph" / "reports"
-
-
 def submit(
     report: Annotated[list[Path], typer.Argument(help="Report files that `randomize` wrote.", metavar="REPORT...")],
     url: CollectorOption,
@@ -400,7 +257,6 @@ def submit(
     receipt: Annotated[
         Path | None, typer.Option(help="File to write the collector's receipt to, for one report.")
     ] = None,
-    attempts: AttemptsOption = 8,
     again: Annotated[
         bool, typer.Option("--again", help="Send although the collector holds a report: only this very one.")
     ] = False,
@@ -413,7 +269,7 @@ def submit(
         raise RunError(f"{receipt} exists: choose another --receipt")
     documents = [_read_document(path) for path in report]
     token_of = _tokens(documents, token, tokens)
-    deliver = functools.partial(send, url, again=again, attempts=attempts)
+    deliver = functools.partial(send, url, again=again)
     outcomes = []
     with show_progress("submit") as progress:
         for i, (path, document) in enumerate(zip(report, documents, strict=True)):
