@@ -310,24 +310,12 @@ def test_the_browser_keeps_a_ledger_with_the_persons_limit_and_the_notices() -> 
     assert "cannot be read" in reply["error"]
 
 
-@needs_node
-def test_a_report_of_an_earlier_version_is_never_drawn_again_and_counted_in_full() -> None:
-    """Its key held the node, and its cost was not recorded: 9 integer tables can cost 9 * ln(2**53) = 331 at most."""
-    old = {"campaign": BINARY.id, "node": "old", "features": [0] * 8, "label": 1}
-    planted = {f"veilgraph:{BINARY.id}:old": canonical_json(old)}
-    device = on_one_device(
-        ASK | {"node": "old", "record": {}},
-        ASK,
-        ASK | {"campaign": rewritten(BINARY, nonce="a" * 32), "maxEpsilon": 300},
-        **planted,
-    )
-    same, other, another = device["replies"]
-    assert same == {"result": old}
-    assert "answers it once" in other["error"]
-    assert "With 330.6600 for earlier reports" in another["error"]
-    assert device["kept"] == planted
-
-
+# What is kept beside a report.
+KEPT: dict[str, Any] = {
+    "epsilon": "2",
+    "graph": {"nodes": 4, "sha256": "0" * 64},
+    "notices": [{"version": 0, "sha256": "0" * 64, "purpose": "To learn", "retention": None, "seen": "2099-01-01"}],
+}
 BAD_REPORTS: dict[str, Any] = {
     "a code outside its domain": {"features": [2] + [0] * 7},
     "a negative code": {"label": -1},
@@ -343,6 +331,9 @@ BAD_REPORTS: dict[str, Any] = {
     "a cost that is not a number": {"epsilon": "little"},
     "a negative cost": {"epsilon": "-2"},
     "an empty cost": {"epsilon": None},
+    "no graph": {"graph": None},
+    "no notice": {"notices": []},
+    "a notice without a version": {"notices": [{"purpose": "To learn"}]},
     "another key": {"x": 1},
 }
 
@@ -350,8 +341,8 @@ BAD_REPORTS: dict[str, Any] = {
 @needs_node
 @pytest.mark.parametrize("damage", BAD_REPORTS)
 def test_a_stored_report_that_does_not_fit_is_damaged_and_stops_every_draw(damage: str) -> None:
-    good = {"campaign": BINARY.id, "node": "u0", "features": [0] * 8, "label": 1, "epsilon": "2"}
-    for text in (canonical_json(good | BAD_REPORTS[damage]), "{", "null", "[]", ""):
+    good = {"campaign": BINARY.id, "node": "u0", "features": [0] * 8, "label": 1}
+    for text in (canonical_json(good | KEPT | BAD_REPORTS[damage]), "{", "null", "[]", ""):
         device = on_one_device(ASK, ASK | {"node": "u1"}, **{f"veilgraph:{BINARY.id}": text})
         assert ["damaged" in str(reply.get("error")) for reply in device["replies"]] == [True, True], text
 
@@ -374,7 +365,7 @@ BAD_SETS: dict[str, Any] = {
 def test_a_stored_set_is_returned_and_one_that_does_not_fit_is_damaged() -> None:
     def replies(**changes: Any) -> list[dict[str, Any]]:
         asked = ASK | {"campaign": SETS.to_json(), "record": {"country": "c1"}}
-        kept = canonical_json(GOOD_SET | {"epsilon": "1"} | changes)
+        kept = canonical_json(GOOD_SET | KEPT | changes)
         device = on_one_device(asked, asked | {"node": "u1"}, **{f"veilgraph:{SETS.id}": kept})
         return list(device["replies"])
 
@@ -386,9 +377,11 @@ def test_a_stored_set_is_returned_and_one_that_does_not_fit_is_damaged() -> None
 
 
 @needs_node
-def test_a_stored_set_without_its_cost_is_damaged() -> None:
-    device = on_one_device(ASK, **{f"veilgraph:{SETS.id}": canonical_json(GOOD_SET)})
-    assert "damaged" in device["replies"][0]["error"]
+def test_a_stored_report_without_its_cost_its_graph_or_its_notices_is_damaged() -> None:
+    for missing in KEPT:
+        kept = GOOD_SET | {key: value for key, value in KEPT.items() if key != missing}
+        device = on_one_device(ASK, **{f"veilgraph:{SETS.id}": canonical_json(kept)})
+        assert "damaged" in device["replies"][0]["error"], missing
 
 
 @needs_node

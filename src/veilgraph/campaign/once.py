@@ -6,14 +6,14 @@ import math
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 from veilgraph.campaign.asked import Asked, FeatureMechanism, about_document, read_about
 from veilgraph.campaign.asked_words import Words
 from veilgraph.campaign.exposure import Exposure
-from veilgraph.campaign.stated_guarantee import StatedGuarantee
+from veilgraph.campaign.stated_guarantee import epsilon_text, guarantee_document
 from veilgraph.errors import CampaignError, ReportError
 from veilgraph.privacy.accounting import Guarantee, Released, guarantee_of
 from veilgraph.privacy.epsilon import NeighbourRelation
@@ -40,7 +40,6 @@ class Once(Asked):
 
     Args:
         nonce: 128 random bits in hexadecimal digits, which make the id unique.
-        stated: epsilons of a document that rounds them otherwise than this version; default: as this version does.
     """
 
     format = FORMAT
@@ -49,7 +48,6 @@ class Once(Asked):
     report_keys = frozenset({"features", "label"})
 
     nonce: str
-    stated: StatedGuarantee | None = None
 
     def __post_init__(self) -> None:
         if self.feature_mechanism is None and self.label_mechanism is None:
@@ -60,8 +58,6 @@ class Once(Asked):
         if not (isinstance(self.nonce, str) and _NONCE.fullmatch(self.nonce)):
             raise CampaignError(f"nonce must be {2 * _NONCE_BYTES} hexadecimal digits: leave it out, and it is drawn")
         self._check_mechanisms()
-        if self.stated is not None:
-            self.stated.check(self.guarantee)
 
     def _check_mechanisms(self) -> None:
         features, label = self.feature_mechanism, self.label_mechanism
@@ -83,8 +79,7 @@ class Once(Asked):
         about = read_about(bound)
         made = cls(**about, **cls._mechanisms(bound, about["schema"]), nonce=bound["nonce"])
         made._check_stated(bound)
-        stated = StatedGuarantee.parse(bound["guarantee"])
-        return made if stated == StatedGuarantee.of(made.guarantee) else replace(made, stated=stated)
+        return made
 
     @classmethod
     def _mechanisms(cls, bound: Mapping[str, Any], schema: FeatureSchema) -> dict[str, Any]:
@@ -100,6 +95,11 @@ class Once(Asked):
 
     def _check_stated(self, bound: Mapping[str, Any]) -> None:
         """Refuse what a document states besides the mechanisms, if it does not follow from them."""
+        if bound["guarantee"] != self.bound["guarantee"]:
+            raise CampaignError(
+                "the stated guarantee is not what the tables give: user level (any two records) "
+                f"{epsilon_text(self.guarantee.total_user_level)} in total; do not answer it"
+            )
 
     @property
     def bound(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Once(Asked):
             **about_document(self),
             "features": None if self.feature_mechanism is None else self.feature_mechanism.document,
             "label": None if self.label_mechanism is None else self.label_mechanism.document,
-            "guarantee": (self.stated or StatedGuarantee.of(self.guarantee)).document,
+            "guarantee": guarantee_document(self.guarantee),
             "nonce": self.nonce,
             "rounds": None,
         }

@@ -53,7 +53,7 @@ class CampaignPlan:
             self,
             "draft",
             Campaign(
-                asked=replace(_once(self.draft), nonce=_NO_NONCE, stated=None),
+                asked=replace(_once(self.draft), nonce=_NO_NONCE),
                 notice=replace(self.draft.notice, **_LATER | {"closes": _NEVER}),
             ),
         )

@@ -42,7 +42,11 @@ class Rounds(Once):
     @property
     def number(self) -> int:
         """Number of rounds."""
-        return next(part.rounds for part in (self.feature_mechanism, self.label_mechanism) if part is not None)
+        return self._repeated.rounds
+
+    @property
+    def _repeated(self) -> LongitudinalFeatures | RoundEvidence:
+        return next(part for part in (self.feature_mechanism, self.label_mechanism) if part is not None)
 
     @classmethod
     def _mechanisms(cls, bound: Mapping[str, Any], schema: FeatureSchema) -> dict[str, Any]:
@@ -66,6 +70,7 @@ class Rounds(Once):
             raise CampaignError("the tables of the rounds do not hold the integers that their epsilons give")
         if stated["guarantee"] != derived["guarantee"]:
             raise CampaignError("rounds.guarantee is not what the tables give; do not answer it")
+        super()._check_stated(bound)
 
     @property
     def bound(self) -> dict[str, Any]:
@@ -73,7 +78,7 @@ class Rounds(Once):
         guarantee, features, label = self.guarantee, self.feature_mechanism, self.label_mechanism
         rounds = {
             "count": self.number,
-            "values": guarantee.values,
+            "values": self._repeated.values,
             "epsilon": None,
             "table": None,
             "guarantee": {relation.key: epsilon_text(guarantee.epsilon(relation)) for relation in HistoryRelation},

@@ -163,7 +163,7 @@ function checkSeries({ series, documents, turns, graph, people }, node, storage,
     [each.neighbours?.series, each.campaign].includes(series),
   )) {
     need(
-      canonical(kept.graph ?? null) === canonical(graph) && (kept.neighbours ?? { people }).people === people,
+      canonical(kept.graph) === canonical(graph) && (kept.neighbours ?? { people }).people === people,
       "The people of this series were changed.",
     );
     need(kept.node === node || sharedDevice === true, ANOTHER);
@@ -274,8 +274,7 @@ function see({ id }, seen, storage) {
     "This device has seen another notice of this version.",
   );
   for (const { campaign, notices, place } of answered(storage)) {
-    // Without a notice, it was drawn by an earlier version, whose campaigns have one notice for ever.
-    const isNew = notices.length && notices.every(({ sha256 }) => sha256 !== seen.sha256);
+    const isNew = notices.every(({ sha256 }) => sha256 !== seen.sha256);
     if (campaign === id && isNew)
       storage.setItem(place, canonical({ ...parse(storage.getItem(place)), notices: [...notices, seen] }));
   }
@@ -473,7 +472,7 @@ export function answered(storage) {
     .map((place) => {
       const {
         epsilon,
-        notices = [],
+        notices,
         neighbours,
         graph,
         lost = [],
@@ -493,30 +492,19 @@ export function answered(storage) {
           codes.every((code) => isWhole(code) || code === null),
         DAMAGED,
       );
-      need(Array.isArray(notices) && notices.every((one) => Object(one) === one && isNotice(one)), DAMAGED);
+      need(
+        Array.isArray(notices) && notices.length && notices.every((one) => isNotice(Object(one))),
+        DAMAGED,
+      );
       need(Array.isArray(lost) && lost.every(isWhole), DAMAGED);
       need(
         answer || neighbours
-          ? (isText || Array.isArray(answer)) &&
-              codes.every(isWhole) &&
-              isPlaceInSeries(Object(neighbours)) &&
-              epsilon !== undefined
+          ? (isText || Array.isArray(answer)) && codes.every(isWhole) && isPlaceInSeries(Object(neighbours))
           : true,
         DAMAGED,
       );
-      need(COST.test(epsilon) || (epsilon === undefined && codes.every(isWhole) && !label?.length), DAMAGED);
-      // Earlier versions recorded no epsilon: that of a table is below ln(2 ** 53) < 36.74.
-      return {
-        campaign,
-        node,
-        report,
-        notices,
-        neighbours,
-        graph,
-        lost,
-        place,
-        epsilon: Number(epsilon ?? codes.length * 36.74),
-      };
+      need(COST.test(epsilon) && Object(graph) === graph, DAMAGED);
+      return { campaign, node, report, notices, neighbours, graph, lost, place, epsilon: Number(epsilon) };
     });
 }
 
