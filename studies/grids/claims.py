@@ -24,9 +24,9 @@ from veilgraph.pages.paired_differences import (
 from veilgraph.pages.paper_figures import DATASETS, EPSILON_X, EPSILON_Y, feature_hops_sweep, label_hops_sweep
 from veilgraph.pages.result_names import budget_text, dataset_name
 from veilgraph.pages.result_tables import Table
-from veilgraph.privacy.accounting import theorem_1_figure
 from veilgraph.privacy.epsilon import short_epsilon
 from veilgraph.privacy.mechanisms import GRRFS
+from veilgraph.privacy.mechanisms.grr_fs import theorem_1_figure
 
 SETTINGS = len(DATASETS) * len(EPSILON_X) * len(EPSILON_Y)
 """Number of settings with published accuracies."""

@@ -17,7 +17,7 @@ from veilgraph.errors import RunError
 from veilgraph.experiments.cells import DatasetLoader, key_of
 from veilgraph.experiments.grid import Cell, Experiment
 from veilgraph.experiments.results import Results, ResultStore, Row, read_rows
-from veilgraph.privacy.accounting import theorem_1_figure
+from veilgraph.privacy.mechanisms.grr_fs import theorem_1_figure
 
 ROW = Row(
     dataset="csbm",

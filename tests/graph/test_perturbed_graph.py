@@ -10,8 +10,9 @@ import pytest
 
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.privacy.accounting import Released, theorem_1_figure
+from veilgraph.privacy.accounting import Released
 from veilgraph.privacy.mechanisms import GRR, GRRFS, MultiBit
+from veilgraph.privacy.mechanisms.grr_fs import theorem_1_figure
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
 
 SCHEMA = FeatureSchema.binary(3, classes=["a", "b", "c"])

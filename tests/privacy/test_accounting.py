@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.accounting import Guarantee, Released, guarantee_of, theorem_1_figure
+from veilgraph.privacy.accounting import Guarantee, Released, guarantee_of
 from veilgraph.privacy.epsilon import (
     HistoryRelation,
     ListRelation,
@@ -25,6 +25,7 @@ from veilgraph.privacy.epsilon import (
     state_epsilon,
 )
 from veilgraph.privacy.mechanisms import GRR, GRRFS, NeighbourhoodClass, NeighbourhoodHistogram
+from veilgraph.privacy.mechanisms.grr_fs import theorem_1_figure
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.strict_json import number_text
 

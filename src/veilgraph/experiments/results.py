@@ -21,9 +21,9 @@ from veilgraph.evaluation import majority_share
 from veilgraph.experiments.cells import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import GRR_LABELS, SWEPT, Cell, Experiment
 from veilgraph.models.registry import find_method
-from veilgraph.privacy.accounting import theorem_1_figure
 from veilgraph.privacy.epsilon import NeighbourRelation, json_epsilon
 from veilgraph.privacy.mechanisms import LabelMechanism
+from veilgraph.privacy.mechanisms.grr_fs import theorem_1_figure
 from veilgraph.privacy.mechanisms.registry import grr_fs
 from veilgraph.privacy.notebook_table import html_columns
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import MAX_EMAX, ROUND_CEILING, Context, Decimal
 from enum import Enum
 from functools import lru_cache
+from typing import ClassVar
 
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.epsilon import (
@@ -23,7 +24,7 @@ from veilgraph.privacy.epsilon import (
     show_epsilon,
     state_epsilon,
 )
-from veilgraph.privacy.mechanisms import GRRFS, LongitudinalFeatures, LongitudinalGRR, Mechanism, NeighbourMechanism
+from veilgraph.privacy.mechanisms import Mechanism, NeighbourMechanism
 from veilgraph.privacy.notebook_table import html_table
 from veilgraph.privacy.plain_text import counted
 
@@ -56,6 +57,75 @@ class Term:
         return max(self.epsilons)
 
 
+@dataclass(frozen=True)
+class OneRecord:
+    """What a person reports who is asked once."""
+
+    rounds: int | None = None
+
+    any_two: ClassVar[str] = NeighbourRelation.USER_LEVEL.value
+    differing_in_one: ClassVar[str] = NeighbourRelation.ATTRIBUTE_LEVEL.value
+
+    @property
+    def compared(self) -> tuple[str, str, str]:
+        """Words for the record, for its reports, and for how likely these are otherwise."""
+        return "record", "no report is", "it would be"
+
+    def as_dict(self, guarantee: Guarantee) -> dict[str, object]:
+        """Return what a guarantee states about a series, for JSON: nothing."""
+        return {}
+
+    def in_words(self, guarantee: Guarantee) -> list[str]:
+        """Say what reports reveal under the relations that a total does not state: there are none."""
+        return []
+
+
+@dataclass(frozen=True)
+class History(OneRecord):
+    """What a person reports who is asked in rounds: a value for each round.
+
+    Attributes:
+        rounds: number of rounds.
+        values: number of different values of each question that are answered in all rounds.
+    """
+
+    values: int = 1
+
+    any_two: ClassVar[str] = HistoryRelation.ANY_HISTORIES.value
+    differing_in_one: ClassVar[str] = "two histories that differ in one feature"
+
+    @property
+    def compared(self) -> tuple[str, str, str]:
+        """Words for the history, for its reports, and for how likely these are otherwise."""
+        return "history", f"no reports of {self.rounds} waves are", "they would be"
+
+    def as_dict(self, guarantee: Guarantee) -> dict[str, object]:
+        """Return what a guarantee states about a series, for JSON."""
+        things = {thing.value: (thing,) for thing in _RECORD if guarantee.releases(thing)} | {"total": _RECORD}
+        epsilons = {
+            part: {each.key: _json(guarantee.epsilon(each, *released)) for each in HistoryRelation}
+            for part, released in things.items()
+        }
+        return {"series": {**asdict(self), **epsilons, "relations": _relations(HistoryRelation)}}
+
+    def in_words(self, guarantee: Guarantee) -> list[str]:
+        """Say what reports of all rounds reveal under the relations that a total does not state."""
+        unchanged, same = (
+            show_epsilon(state_epsilon(guarantee.epsilon(relation, *_RECORD)))
+            for relation in (HistoryRelation.UNCHANGED, HistoryRelation.SAME_PATTERN)
+        )
+        of_each = " of each question" if guarantee.releases(Released.FEATURES) else ""
+        told = f"{guarantee.unchanged_pairs.capitalize()}: epsilon = {unchanged} for all {self.rounds} rounds together."
+        if self.values == 1:
+            return [told, f"A device answers for the value{of_each} of its first round in every round."]
+        return [
+            told,
+            f"{HistoryRelation.SAME_PATTERN.value.capitalize()}, {self.values} different values{of_each} at most: "
+            f"epsilon = {same}. Whether and when a value changed is protected by the first figure alone.",
+            f"After {self.values} different values{of_each} a device answers as if the value did not change any more.",
+        ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
     """Upper bound on what all reports of a person reveal: a list of terms, from which totals, words and JSON follow.
@@ -64,8 +134,7 @@ class Guarantee:
         terms: what each released thing reveals at most under each of its relations.
         unsound_theorem_1: the figure that the paper's Theorem 1 states for the features. It is *not* a
             guarantee: enumeration refutes it (see docs/explanation/privacy.md). It labels reproduced tables.
-        rounds: number of rounds that everything is asked in; None if it is asked once. In rounds a record is a history.
-        values: number of different values of each question that are answered in all rounds.
+        record: what a person reports: a record, or in rounds a history.
         list_waves: number of waves of answers about the neighbour list that one person gives.
 
     >>> from veilgraph.privacy.mechanisms import GRR
@@ -76,8 +145,7 @@ class Guarantee:
 
     terms: tuple[Term, ...]
     unsound_theorem_1: float | None = None
-    rounds: int | None = None
-    values: int = 1
+    record: OneRecord = OneRecord()
     list_waves: int = 0
 
     def releases(self, thing: Released) -> bool:
@@ -144,22 +212,23 @@ class Guarantee:
     @property
     def user_level_pairs(self) -> str:
         """Pairs that the user level protects from each other, in words."""
-        pairs = NeighbourRelation.USER_LEVEL if self.rounds is None else HistoryRelation.ANY_HISTORIES
-        return f"{pairs.value} with any two lists" if self.releases(Released.LISTS) else pairs.value
+        pairs = self.record.any_two
+        return f"{pairs} with any two lists" if self.releases(Released.LISTS) else pairs
 
     @property
     def attribute_level_pairs(self) -> str:
         """Pairs that the attribute level protects from each other, in words."""
-        return (
-            NeighbourRelation.ATTRIBUTE_LEVEL.value
-            if self.rounds is None
-            else "two histories that differ in one feature"
-        )
+        return self.record.differing_in_one
 
     @property
     def unchanged_pairs(self) -> str:
         """Histories that never change, in words."""
         return "two records that never change" if self.releases(Released.FEATURES) else HistoryRelation.UNCHANGED.value
+
+    @property
+    def rounds(self) -> int | None:
+        """Number of rounds in which everything is asked; None if it is asked once."""
+        return self.record.rounds
 
     @property
     def _record_without_list(self) -> float:
@@ -189,17 +258,9 @@ class Guarantee:
             "theorem_1": None if self.unsound_theorem_1 is None else json_epsilon(self.unsound_theorem_1),
             "theorem_1_is_a_guarantee": False,
             "relations": _relations(NeighbourRelation),
-            **({} if self.rounds is None else {"series": self._rounds_as_dict(self.rounds)}),
+            **self.record.as_dict(self),
             **({"neighbours": self._lists_as_dict()} if self.releases(Released.LISTS) else {}),
         }
-
-    def _rounds_as_dict(self, rounds: int) -> dict[str, object]:
-        things = {thing.value: (thing,) for thing in _RECORD if self.releases(thing)} | {"total": _RECORD}
-        epsilons = {
-            part: {each.key: _json(self.epsilon(each, *released)) for each in HistoryRelation}
-            for part, released in things.items()
-        }
-        return {"rounds": rounds, "values": self.values, **epsilons, "relations": _relations(HistoryRelation)}
 
     def _lists_as_dict(self) -> dict[str, object]:
         rest, lists = self._record_without_list, {each: self.epsilon(each, Released.LISTS) for each in ListRelation}
@@ -221,8 +282,7 @@ class Guarantee:
         User level, any two records: epsilon = 1.0000 in total (the label alone).
         """
         sentences = _record_in_words(self) if any(map(self.releases, _RECORD)) else []
-        if self.rounds is not None:
-            sentences.extend(_rounds_in_words(self, self.rounds))
+        sentences.extend(self.record.in_words(self))
         if self.releases(Released.LISTS):
             sentences.extend(_lists_in_words(self))
         if levels := self.attribute_levels:
@@ -253,10 +313,8 @@ def _record_in_words(guarantee: Guarantee) -> list[str]:
     if len(shown) == 1:
         parts = f"the {next(iter(shown)).value} alone"
     epsilon = guarantee.epsilon(_USER, *_RECORD)
-    record, reports, would = "record", "no report is", "it would be"
+    record, reports, would = guarantee.record.compared
     pairs, other = guarantee.about(*_RECORD).user_level_pairs, ""
-    if guarantee.rounds is not None:
-        record, reports, would = "history", f"no reports of {guarantee.rounds} waves are", "they would be"
     if guarantee.releases(Released.LISTS):
         pairs, other = f"{pairs} with the same neighbour list", " and the same neighbour list"
     total = f"{describe_epsilon(_USER, state_epsilon(epsilon), pairs=pairs)} in total ({parts})."
@@ -266,24 +324,6 @@ def _record_in_words(guarantee: Guarantee) -> list[str]:
         total,
         f"Whatever a person's {record} is, {reports} more than {show_odds(epsilon)} times as likely as {would} "
         f"with any other {record}{other}.",
-    ]
-
-
-def _rounds_in_words(guarantee: Guarantee, rounds: int) -> list[str]:
-    """Say what reports of all rounds reveal under the relations that a total does not state."""
-    unchanged, same = (
-        show_epsilon(state_epsilon(guarantee.epsilon(relation, *_RECORD)))
-        for relation in (HistoryRelation.UNCHANGED, HistoryRelation.SAME_PATTERN)
-    )
-    of_each = " of each question" if guarantee.releases(Released.FEATURES) else ""
-    told = f"{guarantee.unchanged_pairs.capitalize()}: epsilon = {unchanged} for all {rounds} rounds together."
-    if guarantee.values == 1:
-        return [told, f"A device answers for the value{of_each} of its first round in every round."]
-    return [
-        told,
-        f"{HistoryRelation.SAME_PATTERN.value.capitalize()}, {guarantee.values} different values{of_each} at most: "
-        f"epsilon = {same}. Whether and when a value changed is protected by the first figure alone.",
-        f"After {guarantee.values} different values{of_each} a device answers as if the value did not change any more.",
     ]
 
 
@@ -335,31 +375,22 @@ def guarantee_of(
     """
     terms: list[Term] = []
     parts = {Released.FEATURES: features, Released.LABEL: label}
-    given = {thing: mechanism for thing, mechanism in parts.items() if mechanism is not None}
-    for thing, mechanism in given.items():
-        loss = _privacy_loss_of(mechanism)
+    losses = {thing: _privacy_loss_of(mechanism) for thing, mechanism in parts.items() if mechanism is not None}
+    for thing, loss in losses.items():
         terms.extend(_terms(thing, {_USER: loss.user_level}))
         if thing is Released.FEATURES:
             attribute = NeighbourRelation.ATTRIBUTE_LEVEL
             terms.append(Term(released=thing, relation=attribute, epsilons=loss.attribute_level))
-    series = {
-        thing: mechanism
-        for thing, mechanism in given.items()
-        if isinstance(mechanism, LongitudinalFeatures | LongitudinalGRR)
-    }
-    rounds = {mechanism.rounds for mechanism in series.values()}
-    if series and (len(rounds) > 1 or len(series) < len(given)):
+    series = {thing: loss.series for thing, loss in losses.items() if loss.series is not None}
+    lengths = {loss.rounds for loss in series.values()}
+    if series and (len(lengths) > 1 or len(series) < len(losses)):
         raise BudgetError("a series asks for features and label in the same rounds: give both, or neither, as rounds")
     for thing, repeated in series.items():
-        terms.extend(_terms(thing, {each: repeated.series_loss.under(each) for each in HistoryRelation}))
-    figure = None
-    if isinstance(features, GRRFS):
-        figure = theorem_1_figure(features.epsilon, features.sampled, features.num_features)
+        terms.extend(_terms(thing, {each: repeated.under(each) for each in HistoryRelation}))
     made = Guarantee(
         terms=tuple(terms),
-        unsound_theorem_1=figure,
-        rounds=next(iter(rounds), None),
-        values=max((mechanism.values for mechanism in series.values()), default=1),
+        unsound_theorem_1=losses[Released.FEATURES].theorem_1 if Released.FEATURES in losses else None,
+        record=History(lengths.pop(), max(loss.values for loss in series.values())) if series else OneRecord(),
     )
     if not neighbours:
         return made
@@ -369,23 +400,6 @@ def guarantee_of(
 @lru_cache(maxsize=256)  # exact arithmetic takes milliseconds, and simulations use the same mechanism many times
 def _privacy_loss_of(mechanism: Mechanism) -> PrivacyLoss:
     return mechanism.privacy_loss
-
-
-def theorem_1_figure(epsilon_x: float, sampled: int, num_features: int) -> float:
-    r"""Return the figure of the paper's Theorem 1, ln(1 + (m/d)(e^(m epsilon_x) - 1)). It is not a guarantee.
-
-    The lemma behind it is about sampling *records*. Sampling features of one record does not amplify the
-    privacy of the record. The exact user-level epsilon is m * epsilon_x.
-
-    >>> round(theorem_1_figure(1.0, sampled=10, num_features=53), 2)
-    8.33
-    >>> round(theorem_1_figure(0.1, sampled=10, num_features=53), 3)
-    0.281
-    """
-    exponent = sampled * epsilon_x
-    rate = sampled / num_features
-    # e^exponent overflows a float beyond 709; there the 1 in the formula is lost in rounding anyway.
-    return exponent + math.log(rate) if exponent > 700 else math.log1p(rate * math.expm1(exponent))
 
 
 def show_odds(epsilon: float) -> str:

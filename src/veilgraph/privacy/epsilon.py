@@ -92,10 +92,14 @@ class PrivacyLoss:
     Attributes:
         user_level: epsilon for any two records.
         attribute_level: epsilon of each feature, for two records that differ in this feature only.
+        series: loss of all rounds under the relations between histories; None where everything is asked once.
+        theorem_1: figure that the paper's Theorem 1 states for the features. It is not a guarantee.
     """
 
     user_level: float
     attribute_level: tuple[float, ...]
+    series: SeriesLoss | None = None
+    theorem_1: float | None = None
 
     def under(self, relation: NeighbourRelation) -> float:
         """Return the epsilon under a relation, the largest one over all features.
@@ -116,11 +120,15 @@ class SeriesLoss:
         unchanged: epsilon for two values that never change; exact.
         same_pattern: epsilon for two histories in which answers repeat in the same rounds; exact.
         any_histories: epsilon for any two histories; never too low, and exact where that is feasible.
+        rounds: number of rounds.
+        values: number of different values of each question that are answered.
     """
 
     unchanged: float
     same_pattern: float
     any_histories: float
+    rounds: int
+    values: int
 
     def under(self, relation: HistoryRelation) -> float:
         """Return the epsilon under a relation."""

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.accounting import theorem_1_figure
 from veilgraph.privacy.audit import worst_case_attribute_epsilon, worst_case_epsilon
 from veilgraph.privacy.mechanisms import GRRFS
+from veilgraph.privacy.mechanisms.grr_fs import theorem_1_figure
 
 UNEQUAL = ((2, 3, 4), (3, 2, 2, 2), (2, 5))
 EQUAL = ((2,) * 4, (3,) * 3)

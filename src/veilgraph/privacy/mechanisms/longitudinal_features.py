@@ -104,7 +104,8 @@ class LongitudinalFeatures(SampledAnswers):
     @cached_property
     def series_loss(self) -> SeriesLoss:
         """Epsilons of the whole series under its three neighbour relations: sums of the m largest of the features."""
-        return SeriesLoss(**{relation.key: self._sum_under(relation) for relation in HistoryRelation})
+        sums = {relation.key: self._sum_under(relation) for relation in HistoryRelation}
+        return SeriesLoss(**sums, rounds=self.rounds, values=self.values)
 
     def _sum_under(self, relation: HistoryRelation) -> float:
         losses = sorted((self.series[size].series_loss.under(relation) for size in self.domain_sizes), reverse=True)
@@ -117,6 +118,7 @@ class LongitudinalFeatures(SampledAnswers):
         return PrivacyLoss(
             user_level=self.series_loss.any_histories,
             attribute_level=tuple(by_size[size] for size in self.domain_sizes),
+            series=self.series_loss,
         )
 
     def channel(self, feature: int) -> SymmetricChannel:

@@ -100,7 +100,8 @@ class LongitudinalGRR:
         """
         loss = self.series_loss.any_histories
         later = 0.0 if self.values == 1 else loss
-        return PrivacyLoss(user_level=loss, attribute_level=(loss,) + (later,) * (self.rounds - 1))
+        levels = (loss,) + (later,) * (self.rounds - 1)
+        return PrivacyLoss(user_level=loss, attribute_level=levels, series=self.series_loss)
 
     @cached_property
     def channel(self) -> SymmetricChannel:

@@ -54,6 +54,8 @@ def series_loss(
         unchanged=unchanged,
         same_pattern=same_pattern,
         any_histories=unchanged if values == 1 else bound.epsilon(),
+        rounds=rounds,
+        values=values,
     )
 
 
