@@ -40,7 +40,7 @@ def method_for_campaign(
             "the graph has no edges, and no wave about neighbours is published yet: publish one with "
             "'veilgraph neighbours publish', and give --tables, the folder of the series"
         )
-    entry = find_method_for_campaign(name, campaign.feature_mechanism, private_neighbours=not campaign.asked.has_edges)
+    entry = find_method_for_campaign(name, campaign.feature_mechanism, has_edges=campaign.asked.has_edges)
     given = {key: value for key, value in parameters.items() if value is not None}
     if unknown := sorted(given.keys() - entry.parameters):
         raise FitError(f"the method '{name}' has no {unknown[0]}: leave it out")

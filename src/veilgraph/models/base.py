@@ -79,14 +79,12 @@ class Method(Estimator, ABC):
     Attributes:
         name: key of the method in result tables and model folders.
         uses_features: whether the method needs feature reports. If not, it spends no feature budget.
-        private_neighbours: whether it learns from answers about private neighbours, instead of a public graph.
         classes_: after a fit, the names of the classes in the order of their codes, [classes].
         n_features_in_: after a fit, the number of features of the schema.
     """
 
     name: ClassVar[str]
     uses_features: ClassVar[bool] = True
-    private_neighbours: ClassVar[bool] = False
     classes_: NDArray[np.str_]
     n_features_in_: int
 
@@ -218,6 +216,11 @@ class Method(Estimator, ABC):
         """
         return "feature reports" if cls.uses_features and features is None else None
 
+    @classmethod
+    def unmet_graph(cls, *, has_edges: bool) -> str | None:
+        """Return what the method needs instead of a graph with or without edges, as a noun phrase; None if it fits."""
+        return None if has_edges else "a public graph"
+
     def _repr_html_(self) -> str:
         facts: dict[str, object] = {
             "parameters": listed(f"{name}={value!r}" for name, value in self.get_params().items())
@@ -293,7 +296,7 @@ def begin_fit(method: Method, perturbed: PerturbedGraph, split: Split, communica
         raise FitError("no labelled nodes among the training nodes: wait for more label reports")
     if not _anywhere(split.validation & perturbed.has_label, communicator):
         raise FitError("no labelled nodes among the validation nodes: wait for more label reports")
-    if not method.private_neighbours and not _anywhere(np.array(perturbed.graph.num_edges > 0), communicator):
+    if method.unmet_graph(has_edges=False) and not _anywhere(np.array(perturbed.graph.num_edges > 0), communicator):
         raise FitError(
             f"the graph has no edges, and {type(method).__name__} learns from neighbours: give a graph with edges; "
             "where neighbours are private, ask about them in waves"

@@ -250,30 +250,28 @@ def make_method(name: str, parameters: Mapping[str, Any]) -> Method:
     return find_method(name).make(parameters)
 
 
-def methods_for_campaign(features: Mechanism | None, *, private_neighbours: bool = False) -> dict[str, MethodEntry]:
+def methods_for_campaign(features: Mechanism | None, *, has_edges: bool = True) -> dict[str, MethodEntry]:
     """Return the methods that can learn from the reports of a campaign, by name.
 
     Entries that differ in the mechanism of the features alone are one method here, because the campaign has chosen.
 
     Args:
         features: mechanism that randomizes the campaign's features; None if it collects none.
-        private_neighbours: whether it is a series about private neighbours, without a public graph.
+        has_edges: whether the server learns on a graph; without one, from answers about private neighbours.
 
     >>> list(methods_for_campaign(None))
     ['veil', 'veil_labels', 'structure_only', 'majority']
-    >>> list(methods_for_campaign(None, private_neighbours=True))
+    >>> list(methods_for_campaign(None, has_edges=False))
     ['neighbour_waves']
     """
     names: dict[Hashable, str] = {}
     for name, entry in METHODS.items():
-        if entry.estimator.private_neighbours != private_neighbours:
-            continue
-        if entry.private and entry.estimator.unmet_need(features) is None:
+        if entry.private and not _unmet(entry.estimator, features, has_edges=has_edges):
             names.setdefault((entry.estimator, *entry.fixed.items()), name)
     return {name: METHODS[name] for name in names.values()}
 
 
-def find_method_for_campaign(name: str, features: Mechanism | None, *, private_neighbours: bool = False) -> MethodEntry:
+def find_method_for_campaign(name: str, features: Mechanism | None, *, has_edges: bool = True) -> MethodEntry:
     """Return the entry of a method; refuse one that cannot learn from the reports of a campaign.
 
     >>> find_method_for_campaign("rgnn", None)
@@ -281,12 +279,9 @@ def find_method_for_campaign(name: str, features: Mechanism | None, *, private_n
     veilgraph.errors.FitError: rgnn needs feature reports, which the campaign does not collect: choose veil, \
 veil_labels, structure_only or majority
     """
-    offered = methods_for_campaign(features, private_neighbours=private_neighbours)
+    offered = methods_for_campaign(features, has_edges=has_edges)
     if name not in offered:
-        kind = METHODS[name].estimator if name in METHODS else None
-        need = kind.unmet_need(features) if kind else None
-        if kind and kind.private_neighbours != private_neighbours:
-            need = "a public graph" if private_neighbours else "answers about private neighbours"
+        need = _unmet(METHODS[name].estimator, features, has_edges=has_edges) if name in METHODS else None
         reason = (
             f"{name} needs {need}, which the campaign does not collect"
             if need
@@ -295,3 +290,7 @@ veil_labels, structure_only or majority
         *others, last = offered
         raise FitError(f"{reason}: choose {', '.join(others)} or {last}" if others else f"{reason}: choose {last}")
     return offered[name]
+
+
+def _unmet(method: type[Method], features: Mechanism | None, *, has_edges: bool) -> str | None:
+    return method.unmet_graph(has_edges=has_edges) or method.unmet_need(features)

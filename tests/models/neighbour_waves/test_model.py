@@ -50,7 +50,7 @@ def test_the_server_holds_no_edge_and_its_guarantee_has_every_wave(
     assert perturbed.guarantee.lists is not None
     assert perturbed.guarantee.lists.one_entry == pytest.approx(4, abs=1e-9)
     assert method.epsilon_spent(perturbed.guarantee) == np.inf  # whole lists are not protected by histograms
-    assert method.private_neighbours
+    assert method.unmet_graph(has_edges=False) is None
 
 
 def test_a_saved_model_predicts_the_same_for_the_same_answers(

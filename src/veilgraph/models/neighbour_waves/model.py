@@ -69,7 +69,6 @@ class NeighbourWaves(Method):
     """
 
     name: ClassVar[str] = "neighbour_waves"
-    private_neighbours: ClassVar[bool] = True
 
     seed: int = 0
     prior_: NDArray[np.float64] = field(init=False, repr=False, compare=False)
@@ -84,6 +83,11 @@ class NeighbourWaves(Method):
     def unmet_need(cls, features: Mechanism | None) -> str | None:
         """Return None: features are used where there are any."""
         return None
+
+    @classmethod
+    def unmet_graph(cls, *, has_edges: bool) -> str | None:
+        """Return that the method needs answers, where there are edges instead."""
+        return "answers about private neighbours" if has_edges else None
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Learn from all label reports; the split only has to have some, as for every method."""
@@ -169,7 +173,7 @@ class NeighbourWaves(Method):
         factor, gain = _calibrated_factor(*chosen, factors=_FEATURE_FACTORS, spread=_FEATURE_SPREAD)
         if gain > 1:
             self.feature_factor_ = factor
-            if perturbed.neighbour_waves:
+            if len(self.weights_):
                 before = np.log(self.prior_) + factor * evidence
                 self.factor_, _ = _calibrated_factor(answers[quiet, -1], likelihood[quiet], before[quiet])
         return evidence
