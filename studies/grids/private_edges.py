@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from studies.grids.sheets import Sheet
 from veilgraph.errors import MissingExtraError
-from veilgraph.experiments.grid import ALONE, CLASS, HISTOGRAM, LIST
+from veilgraph.experiments.edge_knowledge import ALONE
+from veilgraph.experiments.neighbour_design import CLASS, HISTOGRAM, LIST
 from veilgraph.experiments.results import Row
 from veilgraph.pages.epsilon_axis import Band, draw_band, draw_epsilon_axis, draw_level, in_words
 from veilgraph.pages.formatting import spread_text

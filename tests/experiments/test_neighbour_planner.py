@@ -9,8 +9,7 @@ import pytest
 
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError
-from veilgraph.experiments.grid import CLASS, HISTOGRAM, LIST
-from veilgraph.experiments.neighbour_design import ANSWERS, ONE_ENTRY, NeighbourDesign
+from veilgraph.experiments.neighbour_design import ANSWERS, CLASS, HISTOGRAM, LIST, ONE_ENTRY, NeighbourDesign
 from veilgraph.experiments.neighbour_planner import (
     NeighbourPlan,
     PlannedDesign,

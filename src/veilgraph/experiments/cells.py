@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -15,10 +15,7 @@ from numpy.typing import NDArray
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.datasets.registry import REGISTERED, Source
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.grid import BEST_LABELS, HALF, LIST, PUBLIC, Cell
-from veilgraph.experiments.neighbour_design import NeighbourDesign
-from veilgraph.experiments.private_neighbours import ask_neighbours, without_edges
-from veilgraph.experiments.randomized_lists import draw_mutual_pairs
+from veilgraph.experiments.grid import BEST_LABELS, HALF, Cell
 from veilgraph.experiments.simulation import (
     feature_rng,
     label_rng,
@@ -32,9 +29,6 @@ from veilgraph.models.registry import find_method, make_method
 from veilgraph.privacy.mechanisms import GRR, FeatureMechanism, LabelMechanism
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import NO_LABEL
-
-_LISTS = 5
-"""Stream of the draws of randomized lists."""
 
 DataSource: TypeAlias = Callable[[Cell], PrivateGraph]
 """Returns the data of a cell. Cells share reports only if their data are the same object."""
@@ -190,21 +184,7 @@ def draw_reports(
         features = drawn[mechanisms.features]
     labels = _label_reports(private, mechanisms.label, cell.seed, cell.reporters)
     reports = simulated_collection(private, split, mechanisms.label, labels, mechanisms.features, features)
-    return _with_edges_of(cell, private, reports, split), split
-
-
-def _with_edges_of(cell: Cell, private: PrivateGraph, reports: PerturbedGraph, split: Split) -> PerturbedGraph:
-    """Return reports with as much about edges as the server of a cell learns."""
-    if cell.neighbours == PUBLIC:
-        return reports
-    if cell.edge_epsilon is None:
-        return without_edges(reports)
-    if cell.neighbours == LIST:
-        rng = np.random.default_rng([cell.seed, _LISTS])
-        return replace(reports, graph=draw_mutual_pairs(private.graph, cell.edge_epsilon, rng))
-    design = NeighbourDesign.usual(cell.neighbours, reports.label_mechanism.epsilon, cell.edge_epsilon)
-    waves = design.waves(private.schema.num_classes, private.graph.num_nodes)
-    return ask_neighbours(private, reports, split, waves, seed=cell.seed, in_turn=design.in_turn)
+    return cell.edge_knowledge.known(private, reports, split, cell.edge_epsilon or 0.0, cell.seed), split
 
 
 def method_of(cell: Cell, device: str = "auto") -> Method:

@@ -17,6 +17,7 @@ from typing import Any
 import veilgraph
 from veilgraph.datasets.registry import short_name
 from veilgraph.errors import RunError, nearest_names
+from veilgraph.experiments.edge_knowledge import KNOWLEDGE, PUBLIC, EdgeKnowledge
 from veilgraph.models.registry import METHODS, find_method
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.epsilon import check_epsilon
@@ -26,12 +27,6 @@ SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
 
 GRR_LABELS, BEST_LABELS = "grr", "best"
 """Label mechanisms of a cell: GRR as in the paper, or the one of `best_label_mechanism`."""
-
-PUBLIC, ALONE, HISTOGRAM, CLASS, LIST = "public", "alone", "histogram", "class", "list"
-IN_WAVES = (HISTOGRAM, CLASS)
-"""Answers about neighbour lists that devices give in waves, each from a table."""
-NEIGHBOURS = (PUBLIC, ALONE, *IN_WAVES, LIST)
-"""What the server learns about edges: all, nothing, answers in waves, or randomized lists."""
 
 USUAL_REPORTERS, HALF = 0.75, 0.5
 """Share of the people who give a label: training and validation nodes, or the training nodes alone."""
@@ -65,7 +60,7 @@ class Cell:
         variant: name of the ablation, or "".
         original_columns: use the columns as published instead of the merged ones.
         label_mechanism: GRR_LABELS or BEST_LABELS.
-        neighbours: what the server learns about edges, one of NEIGHBOURS.
+        neighbours: what the server learns about edges, a name of KNOWLEDGE.
         edge_epsilon: budget of a person's neighbour list; None where it is public or nothing is asked about it.
         reporters: share of the people who give a label, USUAL_REPORTERS or HALF.
         parameters: parameters of the method.
@@ -89,6 +84,11 @@ class Cell:
     def edges(self) -> dict[str, Any]:
         """What the server learns about edges and from how many labels; only what is not the paper's setting."""
         return {key: getattr(self, key) for key, usual in _EDGES.items() if getattr(self, key) != usual}
+
+    @property
+    def edge_knowledge(self) -> EdgeKnowledge:
+        """What the server learns about edges."""
+        return KNOWLEDGE[self.neighbours]
 
     def key(self, data_checksum: str) -> str:
         """Return a hash of everything that decides the result: cell, data, version of the package, method revision."""
@@ -292,6 +292,7 @@ def _grid_cells(
                 f"{name}, grid: variant '{variant}' is not declared; add a [[variant]] of that name"
                 f"{nearest_names(variant, variants)}"
             )
+        knowledge = KNOWLEDGE[edges["neighbours"]]
         # Parameters are tuned for an epsilon_y; the ceiling without privacy has none and keeps its defaults.
         found = hyperparameters.get(_METHODS, {}).get(method, hyperparameters)
         tuned = _tuned(found.get(dataset, {}), epsilon_y) if entry.private else {}
@@ -305,7 +306,7 @@ def _grid_cells(
             dataset=dataset,
             method=method,
             # Private neighbours ask for features only where a grid says so.
-            epsilon_x=float(epsilon_x) if divided or not entry.estimator.private_neighbours else 0.0,
+            epsilon_x=float(epsilon_x) if divided or knowledge.asks_features else 0.0,
             epsilon_y=float(epsilon_y),
             sampled=sampled,
             seed=seed,
@@ -358,15 +359,17 @@ def _edge_settings(name: str, grid: Mapping[str, Any]) -> list[dict[str, Any]]:
             raise RunError(f"{name}, grid: reporters has {each!r}; give {USUAL_REPORTERS} or {HALF}")
     settings = []
     for neighbours in grid.get("neighbours", [PUBLIC]):
-        if neighbours not in NEIGHBOURS:
+        knowledge = KNOWLEDGE.get(str(neighbours))
+        if knowledge is None:
             raise RunError(
-                f"{name}, grid: neighbours has {neighbours!r}; known are {', '.join(NEIGHBOURS)}"
-                f"{nearest_names(str(neighbours), NEIGHBOURS)}"
+                f"{name}, grid: neighbours has {neighbours!r}; known are {', '.join(KNOWLEDGE)}"
+                f"{nearest_names(str(neighbours), KNOWLEDGE)}"
             )
-        spends = neighbours in (*IN_WAVES, LIST)
-        if spends and "edge_epsilon" not in grid:
+        if knowledge.spends and "edge_epsilon" not in grid:
             raise RunError(f"{name}, grid: neighbours has '{neighbours}': give edge_epsilon, such as [1, 2, 4, 8]")
-        epsilons = [check_epsilon(each, "edge_epsilon") for each in grid["edge_epsilon"]] if spends else [None]
+        epsilons: list[float | None] = [None]
+        if knowledge.spends:
+            epsilons = [check_epsilon(each, "edge_epsilon") for each in grid["edge_epsilon"]]
         settings += [
             {"neighbours": neighbours, "edge_epsilon": epsilon, "reporters": float(reporters)}
             for epsilon, reporters in itertools.product(epsilons, grid.get("reporters", [USUAL_REPORTERS]))

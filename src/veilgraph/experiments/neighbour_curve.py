@@ -11,17 +11,9 @@ from typing import Any
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
-from veilgraph.experiments.grid import (
-    ALONE,
-    BEST_LABELS,
-    GRR_LABELS,
-    IN_WAVES,
-    LIST,
-    PUBLIC,
-    Cell,
-    make_cell,
-)
-from veilgraph.experiments.neighbour_design import ANSWERS, NeighbourDesign
+from veilgraph.experiments.edge_knowledge import ALONE, IN_WAVES, KNOWLEDGE, PUBLIC
+from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, Cell, make_cell
+from veilgraph.experiments.neighbour_design import ANSWERS, LIST, NeighbourDesign
 from veilgraph.experiments.results import summarize_seeds
 from veilgraph.experiments.run_folder import RunFolder, run_cells, run_identity
 from veilgraph.privacy.epsilon import check_epsilon, json_epsilon
@@ -114,7 +106,7 @@ def _cells(private: PrivateGraph, configuration: NeighbourConfiguration) -> dict
     """Return the cells of all seeds, by answer or level and edge epsilon."""
 
     def group(method: str, neighbours: str, total: float | None = None, epsilon_x: float = 0.0) -> list[Cell]:
-        labels = BEST_LABELS if neighbours in (PUBLIC, LIST) else GRR_LABELS  # as a campaign asks for them
+        labels = BEST_LABELS if KNOWLEDGE[neighbours].takes_sets else GRR_LABELS
         return [
             make_cell(
                 dataset=private.name,

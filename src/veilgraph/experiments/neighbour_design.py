@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from veilgraph.errors import BudgetError
-from veilgraph.experiments.grid import CLASS, HISTOGRAM, LIST
 from veilgraph.experiments.randomized_lists import ListFacts, list_facts
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.belief_table import finest_scale
@@ -23,6 +22,7 @@ from veilgraph.privacy.mechanisms import (
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism, joint_grr_best
 from veilgraph.privacy.plain_text import counted
 
+HISTOGRAM, CLASS, LIST = "histogram", "class", "list"
 ANSWERS = {HISTOGRAM: "one entry of a list", CLASS: "any two lists", LIST: "one entry of a list"}
 """Answers, and what their epsilon protects."""
 

@@ -14,8 +14,7 @@ from scipy.special import stdtrit
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.grid import CLASS, HISTOGRAM, LIST
-from veilgraph.experiments.neighbour_design import NeighbourDesign, check_answer
+from veilgraph.experiments.neighbour_design import CLASS, HISTOGRAM, LIST, NeighbourDesign, check_answer
 from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
 from veilgraph.experiments.randomized_lists import ListFacts, draw_mutual_pairs, list_facts
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection

@@ -28,17 +28,15 @@ from veilgraph.experiments.cells import (
     method_of,
     start_cells,
 )
-from veilgraph.experiments.grid import IN_WAVES, LIST, PUBLIC, Cell, Experiment
+from veilgraph.experiments.grid import Cell, Experiment
 from veilgraph.experiments.results import ResultStore
 from veilgraph.graph.metis import start_workers
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.plugins import import_files, imported_files
 from veilgraph.models.registry import find_method
-from veilgraph.privacy.accounting import Guarantee, Released, guarantee_of
+from veilgraph.privacy.accounting import Released
 from veilgraph.privacy.epsilon import json_epsilon
-from veilgraph.privacy.mechanisms import RandomizedNeighbourList
-from veilgraph.privacy.mechanisms.randomized_neighbour_list import MOST_PEOPLE
 from veilgraph.progress import Progress, no_progress
 from veilgraph.reconstruct.operators import operators_of
 
@@ -70,7 +68,7 @@ def plan_chunks(
     for group in groups.values():
         first = next(iter(group.values()))[0]
         size = len(cells) if on_gpu else max(_MIN_CHUNK_CELLS, chunk_nodes // num_nodes(first, data))
-        chunks += pack_draws(group.values(), 1 if first.neighbours in IN_WAVES else size)
+        chunks += pack_draws(group.values(), 1 if first.edge_knowledge.draws_alone else size)
     return _small_graphs_first(chunks, data) if on_gpu else chunks
 
 
@@ -200,8 +198,14 @@ def describe(cell: Cell) -> str:
         )
         if value is not None
     )
-    edges = "" if cell.neighbours == PUBLIC else f"neighbours {cell.neighbours}"
-    words = (cell.dataset, cell.method, cell.variant, edges, budget or "not private", f"seed {cell.seed}")
+    words = (
+        cell.dataset,
+        cell.method,
+        cell.variant,
+        cell.edge_knowledge.title,
+        budget or "not private",
+        f"seed {cell.seed}",
+    )
     return ", ".join(word for word in words if word)
 
 
@@ -274,11 +278,12 @@ class _ChunkTrainer:
 
 def _summary(fit: Fit, device: str) -> dict[str, Any]:
     """Return what every store keeps of a fit."""
-    guarantee, epsilon_y = _guarantee_of(fit), fit.cell.epsilon_y
-    if not find_method(fit.cell.method).uses_features:  # a collection for this method asks for no features
+    cell, epsilon_y = fit.cell, fit.cell.epsilon_y
+    guarantee = cell.edge_knowledge.guarantee(fit.perturbed, cell.edge_epsilon or 0.0)
+    if not find_method(cell.method).uses_features:  # a collection for this method asks for no features
         guarantee = guarantee.about(Released.LABEL, Released.LISTS)
     return {
-        "cell": asdict(fit.cell) | {"epsilon_y": None if epsilon_y is None else json_epsilon(epsilon_y)},
+        "cell": asdict(cell) | {"epsilon_y": None if epsilon_y is None else json_epsilon(epsilon_y)},
         "accuracy": fit.accuracy,
         "epsilon_user_level": json_epsilon(guarantee.total_user_level),
         "guarantee": guarantee.as_dict() | {"attribute_level": None},
@@ -290,16 +295,6 @@ def _summary(fit: Fit, device: str) -> dict[str, Any]:
         },
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() and device != "cpu" else "cpu",
     }
-
-
-def _guarantee_of(fit: Fit) -> Guarantee:
-    """Return what a person's reports reveal at most. With lists, the graph of a fit was made of reports as well."""
-    reports, spent = fit.perturbed, fit.cell.edge_epsilon
-    if fit.cell.neighbours != LIST or spent is None:
-        return reports.guarantee
-    people = min(reports.graph.num_nodes, MOST_PEOPLE)  # the loss is that of one bit, whatever their number is
-    answer = RandomizedNeighbourList(people, spent)
-    return guarantee_of(reports.feature_mechanism, reports.label_mechanism, [answer])
 
 
 def _in_processes(trainer: _ChunkTrainer, chunks: Sequence[Sequence[Cell]]) -> Iterator[list[Result]]:
