@@ -174,7 +174,7 @@ def _places(trees: dict[Path, ast.Module], package: Path) -> Iterator[tuple[Path
 def _asks_for_a_mechanism(node: ast.AST, mechanisms: set[str]) -> TypeGuard[ast.Call]:
     if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ("isinstance", "issubclass"):
         return False
-    return any(isinstance(each, ast.Name) and each.id in mechanisms for each in ast.walk(node.args[1]))
+    return any(mechanisms & {getattr(each, "id", ""), getattr(each, "attr", "")} for each in ast.walk(node.args[1]))
 
 
 def _tests(node: ast.AST) -> list[ast.expr]:

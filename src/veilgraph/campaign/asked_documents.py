@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,6 +35,11 @@ class Documents:
         return len(self.earlier)
 
     @property
+    def in_turns(self) -> bool:
+        """Whether each person answers one wave of the series."""
+        return self.turns is not None
+
+    @property
     def described(self) -> dict[str, int]:
         """The number of this document in a log; nothing if the collection has one document."""
         return {"wave": self.number} if self.earlier else {}
@@ -61,6 +67,12 @@ class Documents:
         before = self.earlier.index(str(campaign_id))
         closed = f"wave {before}" if before else "the label"
         return f"{closed} of this series is closed, and wave {self.number} is open: get the campaign again"
+
+
+def documents_before(document: str) -> list[str]:
+    """Return the ids that a document states of those before it; none where the collection has one document."""
+    stated = json.loads(document).get("bound", {}).get("neighbours") or {}
+    return list(stated.get("documents", ()))
 
 
 def turn_of(node: str, turns: int) -> int:

@@ -11,7 +11,6 @@ from typing import Any
 
 from veilgraph.client.epsilons import shown, slack
 from veilgraph.client.neighbours import NeighbourWave
-from veilgraph.client.once import Once
 from veilgraph.client.question import Asked, Notice, PublicGraph, Question
 from veilgraph.client.reading import (
     are_distinct,
@@ -26,7 +25,7 @@ from veilgraph.client.reading import (
     read_whole,
 )
 from veilgraph.client.refusals import CampaignError
-from veilgraph.client.rounds import Rounds
+from veilgraph.client.rounds import read_record_questions
 from veilgraph.client.schema import Schema
 
 _NOTICE_KEYS = "closes contact language note purpose retention round texts version"
@@ -119,7 +118,7 @@ def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
 
 
 _ASKED: dict[int, Callable[[Mapping[str, Any], Schema], Asked]] = {
-    3: lambda bound, schema: (Once if bound["rounds"] is None else Rounds).read(bound, schema),
+    3: read_record_questions,
     4: NeighbourWave.read,
 }
 

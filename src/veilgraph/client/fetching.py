@@ -224,11 +224,8 @@ def _check_fetched(question: Question, before: Question | None, folder: Path) ->
     if later is not None:
         if question.graph != before.graph or (earlier is not None and earlier.people != later.people):
             raise other_people(later.wave)
-        if earlier is not None and later.is_in_other_turns(earlier):
-            raise CampaignError(
-                f"wave {later.wave} is asked in other turns than wave {earlier.wave}, which is in {folder}: a series "
-                "keeps its turns; ask the campaign's contact"
-            )
+        if earlier is not None:
+            later.check_turns(earlier, folder)
     if before.id == question.id and question.notice.version < before.notice.version:
         raise CampaignError(
             f"the collector serves notice {question.notice.version}, older than {before.notice.version}, which is in "

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple
 
-from veilgraph.client.epsilons import ListCost, rounded_up
+from veilgraph.client.epsilons import rounded_up
 from veilgraph.client.neighbours import Place
 from veilgraph.client.question import Notice, PublicGraph, Question
 from veilgraph.client.reading import TIME_FORMAT, canonical_json, read_json
@@ -64,7 +64,7 @@ def _read_kept(path: Path) -> KeptReport:
     with suppress(ValueError, TypeError, KeyError, AttributeError):
         report = read_json(text)
         cost, notices, graph = report.pop("epsilon"), _seen_notices(report.pop("notices")), report.pop("graph")
-        place = _kept_place(report.pop("neighbours")) if "answer" in report else None
+        place = Place.read(report.pop("neighbours")) if "answer" in report else None
         is_report = _is_report(report) if place is None else _is_list_answer(report)
         if is_report and COST_TEXT.fullmatch(cost) and path.name.startswith(report["campaign"]) and notices:
             return KeptReport(path, report, Decimal(cost), notices, PublicGraph(**graph), place)
@@ -90,17 +90,6 @@ def seen_now(notice: Notice, now: datetime | None) -> SeenNotice:
     retention = None if notice.retention is None else notice.retention.strftime(TIME_FORMAT)
     day = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%d")
     return SeenNotice(notice.version, notice.sha256, notice.purpose, retention, day)
-
-
-def _kept_place(stated: object) -> Place | None:
-    """Read the place and the cost of an answer about neighbours; None if it is something else."""
-    with suppress(TypeError, KeyError, ValueError, ArithmeticError):
-        if isinstance(stated, dict) and set(stated) == {"series", "wave", "turns", "people", *ListCost._fields}:
-            cost, turns = ListCost(*(Decimal(stated[key]) for key in ListCost._fields)), stated["turns"]
-            is_place = all(isinstance(stated[key], str) for key in ("series", "people")) and type(stated["wave"]) is int
-            if is_place and type(turns) in (int, NoneType) and min(cost) > 0:
-                return Place(stated["series"], stated["wave"], cost, turns, stated["people"])
-    return None
 
 
 def _is_list_answer(report: dict[str, Any]) -> bool:

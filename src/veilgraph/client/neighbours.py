@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal, localcontext
+from pathlib import Path
+from types import NoneType
 from typing import Any, NamedTuple, NoReturn
 
 from veilgraph.client.epsilons import ListCost, shown, slack
@@ -44,9 +47,26 @@ class Place(NamedTuple):
         """Whether each person answers one wave of the series."""
         return self.turns is not None
 
-    def is_in_other_turns(self, earlier: Place) -> bool:
-        """Return whether an earlier wave of the series was in other turns."""
-        return self.turns != earlier.turns
+    @classmethod
+    def read(cls, stated: object) -> Place | None:
+        """Read what a device keeps of an answer's place and cost; None if it is something else."""
+        with suppress(TypeError, KeyError, ValueError, ArithmeticError):
+            if isinstance(stated, dict) and set(stated) == {*cls._fields, *ListCost._fields} - {"cost"}:
+                cost, turns = ListCost(*(Decimal(stated[key]) for key in ListCost._fields)), stated["turns"]
+                is_place = (
+                    all(isinstance(stated[key], str) for key in ("series", "people")) and type(stated["wave"]) is int
+                )
+                if is_place and type(turns) in (int, NoneType) and min(cost) > 0:
+                    return cls(stated["series"], stated["wave"], cost, turns, stated["people"])
+        return None
+
+    def check_turns(self, earlier: Place, folder: Path) -> None:
+        """Refuse other turns than those of an earlier wave of the series, which is in a folder."""
+        if self.turns != earlier.turns:
+            raise CampaignError(
+                f"wave {self.wave} is asked in other turns than wave {earlier.wave}, which is in {folder}: a series "
+                "keeps its turns; ask the campaign's contact"
+            )
 
 
 class NeighbourWave(NamedTuple):

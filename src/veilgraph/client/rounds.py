@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from veilgraph.client.epsilons import slack
 from veilgraph.client.mechanisms import SampledFeatures, Table, are_codes, read_features, read_label, read_table
-from veilgraph.client.once import RecordQuestions, check_record_guarantee
+from veilgraph.client.once import Once, RecordQuestions, check_record_guarantee
 from veilgraph.client.reading import canonical_json, check_epsilon, read_json, read_number, read_object, read_whole
 from veilgraph.client.record import RecordCodes, withhold_details
 from veilgraph.client.refusals import CampaignError, RunError
@@ -189,3 +189,8 @@ def _remembers(memory: Memory, series: Series, *, left_out: bool = False) -> boo
         and bool(memory.reports)
         and all(1 <= number <= series.rounds for number in memory.reports)
     )
+
+
+def read_record_questions(bound: Mapping[str, Any], schema: Schema) -> Once | Rounds:
+    """Read questions about a record, asked once or in rounds."""
+    return (Once if bound["rounds"] is None else Rounds).read(bound, schema)

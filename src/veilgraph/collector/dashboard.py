@@ -191,7 +191,7 @@ def _page_values(
         "series": waves_of_series(campaign, store, asked().people),
         "asked": len(asked().nodes),
         "missing": len(nodes_to_remind(asked().nodes, store, campaign)) if purged is None else 0,
-        "in_turns": campaign.asked.documents.turns is not None,
+        "in_turns": campaign.asked.documents.in_turns,
         "share": _share(statistics.reports, asked().people[-1]),
         "reports": sum(count for _, count in hours),
         "withdrawn": store.withdrawals.count(campaign.series),

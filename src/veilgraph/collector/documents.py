@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 
 from sqlalchemy import Connection, select, text
 
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.asked_documents import documents_before
 from veilgraph.collector import audit_log
 from veilgraph.collector.database import Database
 from veilgraph.collector.tables import campaigns
@@ -67,7 +67,7 @@ class Documents:
 
     def check_newest(self, campaign: Campaign) -> None:
         """Refuse a document of a series about neighbours after which a wave was opened: that closed it for good."""
-        later = [before for before in map(_documents_before, self.newest().values()) if campaign.id in before]
+        later = [before for before in map(documents_before, self.newest().values()) if campaign.id in before]
         if later:
             raise StoreError(
                 f"wave {max(map(len, later))} of this series was opened before: give --tables, the folder with its "
@@ -77,7 +77,7 @@ class Documents:
 
 def _check_series(connection: Connection, campaign: Campaign) -> None:
     """Refuse a wave about neighbours that does not continue a series of this database."""
-    before = _documents_before(campaign.to_json())
+    before = documents_before(campaign.to_json())
     if not before:
         return
     known = set(connection.execute(select(campaigns.c.id).where(campaigns.c.id.in_(before))).scalars())
@@ -87,14 +87,8 @@ def _check_series(connection: Connection, campaign: Campaign) -> None:
             "give the store of the series, and serve every document of it"
         )
     for served, document in connection.execute(select(campaigns.c.id, campaigns.c.document)):
-        if served != campaign.id and _documents_before(document) == before:
+        if served != campaign.id and documents_before(document) == before:
             raise StoreError(f"another wave {len(before)} of this series was served before, {served}: serve that one")
-
-
-def _documents_before(document: str) -> list[str]:
-    """Return the ids of the documents before that of a wave about neighbours; none for other campaigns."""
-    stated = json.loads(document).get("bound", {}).get("neighbours") or {}
-    return list(stated.get("documents", ()))
 
 
 def _lock(connection: Connection) -> None:

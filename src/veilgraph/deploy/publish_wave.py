@@ -95,7 +95,7 @@ def publish_wave(
     if out.exists():
         raise RunError(f"{out} exists: publish the wave after it, or choose another --out")
     _, perturbed = read_collection(store, campaign, people, tables, watch=watch)
-    if perturbed.neighbour_waves and not perturbed.neighbour_waves[-1].has_answer.any():
+    if not all(wave.has_answer.any() for wave in perturbed.neighbour_waves[-1:]):
         raise RunError(
             f"nobody has answered wave {wave - 1} yet, and the next one would close it: publish it when people have"
         )

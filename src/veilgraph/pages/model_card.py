@@ -9,6 +9,7 @@ from typing import Any
 from veilgraph.atomic_files import write_atomically
 from veilgraph.deploy.model_folder import CARD_PAGE
 from veilgraph.errors import MissingExtraError
+from veilgraph.pages.card_edges import edges_of
 from veilgraph.pages.formatting import label_report_in_words, method_title, percent, unbroken
 from veilgraph.pages.rendering import colour, inline_svg, render_template
 from veilgraph.privacy.estimate import Estimate
@@ -26,10 +27,6 @@ _JUDGES = {
     "out of fold": "Each report judges a prediction that was made without it and the others of its fold",
     "held out": "These labels were held out: they took no part in the training",
 }
-_QUIET_JUDGES = (
-    "One in ten label reports is in no published table, so that no answer repeats it. These judge predictions that "
-    "were made without them"
-)
 
 
 def write_card_page(content: dict[str, Any], folder: Path) -> Path:
@@ -49,13 +46,12 @@ def render_card_page(content: dict[str, Any]) -> str:
     return render_template(
         "model_card.html",
         card=content,
-        private_neighbours=_has_private_neighbours(content),
-        hidden_edges=_has_hidden_edges(content),
+        edges=edges_of(content),
         method=method_title(content["method"]),
         reads="labels and features" if content["reports"]["features"] else "labels alone",
         headline=headline(content),
         summary=summary(content),
-        judges=_QUIET_JUDGES if _has_hidden_edges(content) else _JUDGES.get(content["judged_by"], ""),
+        judges=edges_of(content).judges or _JUDGES.get(content["judged_by"], ""),
         collection=collection_rows(content),
         label_report=label_report_in_words(content["label_report"]),
         accuracy=accuracy_plot(content) if content["accuracy"]["model"] else None,
@@ -70,16 +66,6 @@ def render_card_page(content: dict[str, Any]) -> str:
         share=share_text,
         uncertain=content["uncertain"],
     )
-
-
-def _has_private_neighbours(content: dict[str, Any]) -> bool:
-    """Tell whether people answered about their neighbours, so that nobody else knows an edge for certain."""
-    return "neighbours" in content["guarantee"]
-
-
-def _has_hidden_edges(content: dict[str, Any]) -> bool:
-    """Tell whether the server learned without an edge; from randomized lists it has those who name each other."""
-    return _has_private_neighbours(content) and not content["graph"]["edges"]
 
 
 def headline(content: dict[str, Any]) -> str:
@@ -158,15 +144,6 @@ def _points_text(difference: dict[str, Any]) -> str:
 def collection_rows(content: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what was collected: titles and values."""
     campaign, reports, graph = content["campaign"], content["reports"], content["graph"]
-    asked_once = [
-        ("Feature reports", f"{reports['features']:,}"),
-        ("Public graph", f"{graph['nodes']:,} nodes, {graph['edges']:,} edges"),
-    ]
-    in_waves = [
-        ("Answers about neighbours", f"{reports['total'] - reports['label']:,}"),
-        ("People", f"{graph['nodes']:,}; nobody else knows their neighbours{' for certain' if graph['edges'] else ''}"),
-        *([("Pairs who name each other", f"{graph['edges']:,}, true or by chance")] if graph["edges"] else []),
-    ]
     rows = [
         ("Purpose", campaign["purpose"]),
         ("Contact", campaign["contact"]),
@@ -176,7 +153,7 @@ def collection_rows(content: dict[str, Any]) -> list[tuple[str, str]]:
             "Label reports",
             f"{reports['label']:,}" + (f", and {reports['held_out']:,} held out" if reports["held_out"] else ""),
         ),
-        *(in_waves if _has_private_neighbours(content) else asked_once),
+        *edges_of(content).rows(reports, graph["nodes"], graph["edges"]),
         ("Campaign", campaign["id"]),
         (f"SHA-256 of the {'reports' if reports['sha256'] else 'shards'}", reports["sha256"] or reports["shards"]),
         ("Card made", content["made"]),
