@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from studies.deployed import read_labels
 from veilgraph.datasets import PrivateGraph, csbm
-from veilgraph.evaluation import accuracy, calibration_bins, calibration_error
+from veilgraph.errors import GraphError
+from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import Split
 from veilgraph.models import LabelVeil, Method, StructureOnly
@@ -40,6 +41,9 @@ BLOCK_MODELS: dict[str, dict[str, Any]] = {
     "csbm, homophily 0.4": {"homophily": 0.4},
 }
 """Block models of 1,000 nodes with mean degree 10, and homophily 0.8 unless they say otherwise."""
+
+CALIBRATION_BINS = 15
+"""Number of bins of equal width over confidences from 0 to 1."""
 
 Cell = tuple[str, float, float]
 """Name of a graph, share of the nodes that report, epsilon."""
@@ -83,6 +87,44 @@ def summary(cell: Cell, draws: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             overconfidence = float((total[:, 1] - total[:, 2]).sum() / total[:, 0].sum())
             row[key] = {"ece": calibration_error(total), "standard_error": jackknife(values), "gap": overconfidence}
     return row
+
+
+def calibration_bins(
+    probabilities: NDArray[np.floating], private: PrivateGraph, nodes: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Return the number of nodes, the sum of confidences and the number of hits of each bin, [bins, 3].
+
+    The confidence of a node is its largest class probability. Bins of several draws may be added.
+
+    Args:
+        probabilities: class probabilities, [nodes, classes].
+        private: the ground truth; nodes without a true class are left out.
+        nodes: mask of the nodes to score, [nodes].
+    """
+    scored = nodes & (private.labels != NO_LABEL)
+    if not scored.any():
+        raise GraphError("none of the nodes to score has a true label")
+    confidence = probabilities[scored].max(axis=1).astype(np.float64)
+    hit = probabilities[scored].argmax(axis=1) == private.labels[scored]
+    place = np.minimum((confidence * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
+    columns = (np.ones_like(confidence), confidence, hit)
+    return np.stack([np.bincount(place, weights=each, minlength=CALIBRATION_BINS) for each in columns], axis=1)
+
+
+def calibration_error(bins: NDArray[np.float64]) -> float:
+    r"""Return the expected calibration error (ECE): the distance of confidence and share of hits, averaged over bins.
+
+    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \mathrm{hits}_b - \mathrm{confidence}_b \right|
+
+    Args:
+        bins: from `calibration_bins`, [bins, 3].
+
+    Two nodes of confidence 0.9, of which one is a hit:
+
+    >>> round(calibration_error(np.array([[2.0, 1.8, 1.0]])), 6)
+    0.4
+    """
+    return float(np.abs(bins[:, 1] - bins[:, 2]).sum() / bins[:, 0].sum())
 
 
 def jackknife(bins: NDArray[np.float64]) -> float:

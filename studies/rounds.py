@@ -21,6 +21,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,65 @@ from numpy.typing import NDArray
 from studies.deployed import read_labels
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.simulation import simulate_rounds
-from veilgraph.graph import Split
+from veilgraph.experiments.simulation import simulated_collection
+from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LabelVeil, Method, StructureOnly, Veil
-from veilgraph.privacy.mechanisms import LongitudinalFeatures, LongitudinalGRR
+from veilgraph.privacy.mechanisms import (
+    NOT_ASKED,
+    LongitudinalFeatures,
+    LongitudinalGRR,
+    RandomIntegers,
+    RoundEvidence,
+)
+from veilgraph.privacy.mechanisms.round_evidence import NO_REPORT
 from veilgraph.privacy.schema import NO_LABEL
 
 ROUNDS = 12
 
 Cell = tuple[str, float, float, float]
 """Name of a graph, epsilon of a permanent answer, epsilon of a round's report, share of people who changed."""
+
+
+def simulate_rounds(
+    private: PrivateGraph,
+    series: LongitudinalGRR,
+    split: Split,
+    *,
+    rng: RandomIntegers,
+    features: LongitudinalFeatures | None = None,
+    histories: NDArray[Any] | None = None,
+    finished: int | None = None,
+    latest: bool = False,
+) -> PerturbedGraph:
+    """Randomize labels of labelled nodes, and features of all, in every round, and combine the reports of each node.
+
+    Args:
+        private: the true records.
+        series: mechanism of the label in the rounds.
+        split: nodes that report a label are its training and validation nodes.
+        rng: source of randomness.
+        features: mechanism of the features, which never change here; default: none are asked.
+        histories: true labels in each round, [nodes, rounds]; default: they never change.
+        finished: number of rounds that are over; default: all of them.
+        latest: learn from each node's latest report alone, and not from the most frequent one.
+    """
+    reporting, nodes = split.labelled & (private.labels != NO_LABEL), private.graph.num_nodes
+    finished = series.rounds if finished is None else finished
+    if histories is None:
+        histories = np.repeat(private.labels[:, None], series.rounds, axis=1)
+    reports = np.full((nodes, series.rounds), NO_REPORT, dtype=np.int64)
+    reports[reporting] = series.randomize(histories[reporting], rng=rng)
+    reports[:, finished:] = NO_REPORT
+    evidence = RoundEvidence.of(series, reports[reporting], latest=latest)
+    if features is None:
+        return simulated_collection(private, split, evidence, reports)
+    columns = features.randomize(np.tile(private.features, features.rounds), rng=rng).reshape(
+        nodes, features.rounds, -1
+    )
+    columns[:, finished:] = NOT_ASKED
+    combined = features.combining(columns, latest=latest)
+    collected = simulated_collection(private, split, evidence, reports, combined, combined.evidence(columns))
+    return replace(collected, feature_rounds=columns)
 
 
 def draw(cell: Cell, seed: int, folder: Path) -> dict[str, float]:

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from studies.calibration import calibration_bins, calibration_error
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import RunError
-from veilgraph.evaluation import calibration_bins, calibration_error
 from veilgraph.experiments import simulate
 from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.graph import Split

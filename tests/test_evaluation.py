@@ -10,10 +10,7 @@ import pytest
 from veilgraph.datasets import csbm
 from veilgraph.errors import GraphError
 from veilgraph.evaluation import (
-    CALIBRATION_BINS,
     accuracy,
-    calibration_bins,
-    calibration_error,
     compare_frequencies,
     majority_share,
 )
@@ -36,37 +33,6 @@ def test_only_nodes_with_a_true_label_are_scored() -> None:
     assert accuracy(predicted, private, np.ones(400, dtype=np.bool_)) == 1.0
     with pytest.raises(GraphError, match="none of the nodes"):
         accuracy(predicted, private, np.arange(400) < 100)
-
-
-def predictions(confidence: float, hits: int) -> np.ndarray:
-    """Return probabilities of 400 nodes: all of one confidence, the first `hits` with the true class on top."""
-    top = np.where(np.arange(400) < hits, PRIVATE.labels, (PRIVATE.labels + 1) % 4)
-    return np.where(np.eye(4)[top] == 1, confidence, (1 - confidence) / 3)
-
-
-@pytest.mark.parametrize(("confidence", "hits", "error"), [(0.7, 280, 0.0), (1.0, 280, 0.3), (0.5, 400, 0.5)])
-def test_the_calibration_error_of_one_confidence_is_its_distance_to_the_share_of_hits(
-    confidence: float, hits: int, error: float
-) -> None:
-    bins = calibration_bins(predictions(confidence, hits), PRIVATE, np.ones(400, dtype=np.bool_))
-    assert calibration_error(bins) == pytest.approx(error, abs=1e-12)
-
-
-def test_bins_hold_all_scored_nodes_and_certainty_is_in_the_last_one() -> None:
-    nodes = np.arange(400) < 300
-    bins = calibration_bins(predictions(1.0, 400), PRIVATE, nodes)
-    assert bins.shape == (CALIBRATION_BINS, 3)
-    assert bins[-1].tolist() == [300, 300, 300]
-    assert bins[:-1].sum() == 0
-    with pytest.raises(GraphError, match="none of the nodes"):
-        calibration_bins(predictions(1.0, 400), PRIVATE, np.zeros(400, dtype=np.bool_))
-
-
-def test_over_and_underconfidence_do_not_cancel_between_bins() -> None:
-    # 200 nodes of confidence 0.5 that are all hits, 200 of confidence 0.9 that have 80 hits: |1 - 0.5| and |0.4 - 0.9|.
-    mixed = np.where((np.arange(400) < 200)[:, None], predictions(0.5, 200), predictions(0.9, 280))
-    bins = calibration_bins(mixed, PRIVATE, np.ones(400, dtype=np.bool_))
-    assert calibration_error(bins) == pytest.approx(0.5, abs=1e-12)
 
 
 def test_the_majority_share_is_the_accuracy_of_the_largest_class() -> None:

@@ -30,48 +30,6 @@ def accuracy(predicted: NDArray[np.int64], private: PrivateGraph, nodes: NDArray
     return float((predicted[scored] == private.labels[scored]).mean())
 
 
-CALIBRATION_BINS = 15
-"""Number of bins of equal width over confidences from 0 to 1."""
-
-
-def calibration_bins(
-    probabilities: NDArray[np.floating], private: PrivateGraph, nodes: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """Return the number of nodes, the sum of confidences and the number of hits of each bin, [bins, 3].
-
-    The confidence of a node is its largest class probability. Bins of several draws may be added.
-
-    Args:
-        probabilities: class probabilities, [nodes, classes].
-        private: the ground truth; nodes without a true class are left out.
-        nodes: mask of the nodes to score, [nodes].
-    """
-    scored = nodes & (private.labels != NO_LABEL)
-    if not scored.any():
-        raise GraphError("none of the nodes to score has a true label")
-    confidence = probabilities[scored].max(axis=1).astype(np.float64)
-    hit = probabilities[scored].argmax(axis=1) == private.labels[scored]
-    place = np.minimum((confidence * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
-    columns = (np.ones_like(confidence), confidence, hit)
-    return np.stack([np.bincount(place, weights=each, minlength=CALIBRATION_BINS) for each in columns], axis=1)
-
-
-def calibration_error(bins: NDArray[np.float64]) -> float:
-    r"""Return the expected calibration error (ECE): the distance of confidence and share of hits, averaged over bins.
-
-    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \mathrm{hits}_b - \mathrm{confidence}_b \right|
-
-    Args:
-        bins: from `calibration_bins`, [bins, 3].
-
-    Two nodes of confidence 0.9, of which one is a hit:
-
-    >>> round(calibration_error(np.array([[2.0, 1.8, 1.0]])), 6)
-    0.4
-    """
-    return float(np.abs(bins[:, 1] - bins[:, 2]).sum() / bins[:, 0].sum())
-
-
 def majority_share(private: PrivateGraph) -> float:
     """Return the accuracy of always predicting the largest class."""
     known = private.labels[private.labels != NO_LABEL]

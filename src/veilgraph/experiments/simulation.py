@@ -7,7 +7,6 @@ results then come from the budgets and not from chance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,11 @@ from veilgraph.errors import BudgetError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import (
-    NOT_ASKED,
     FeatureMechanism,
     LabelMechanism,
-    LongitudinalFeatures,
-    LongitudinalGRR,
     RandomIntegers,
-    RoundEvidence,
 )
 from veilgraph.privacy.mechanisms.registry import FeatureRandomizer, LabelRandomizer, best_label_mechanism, grr_fs
-from veilgraph.privacy.mechanisms.round_evidence import NO_REPORT
 from veilgraph.privacy.schema import NO_LABEL
 
 
@@ -97,48 +91,6 @@ def randomize_labels(
     labels = mechanism.blank(private.graph.num_nodes)
     labels[reporting] = mechanism.randomize(private.labels[reporting], rng=rng)
     return labels
-
-
-def simulate_rounds(
-    private: PrivateGraph,
-    series: LongitudinalGRR,
-    split: Split,
-    *,
-    rng: RandomIntegers,
-    features: LongitudinalFeatures | None = None,
-    histories: NDArray[Any] | None = None,
-    finished: int | None = None,
-    latest: bool = False,
-) -> PerturbedGraph:
-    """Randomize labels of labelled nodes, and features of all, in every round, and combine the reports of each node.
-
-    Args:
-        private: the true records.
-        series: mechanism of the label in the rounds.
-        split: nodes that report a label are its training and validation nodes.
-        rng: source of randomness.
-        features: mechanism of the features, which never change here; default: none are asked.
-        histories: true labels in each round, [nodes, rounds]; default: they never change.
-        finished: number of rounds that are over; default: all of them.
-        latest: learn from each node's latest report alone, and not from the most frequent one.
-    """
-    reporting, nodes = _reporting(private, split), private.graph.num_nodes
-    finished = series.rounds if finished is None else finished
-    if histories is None:
-        histories = np.repeat(private.labels[:, None], series.rounds, axis=1)
-    reports = np.full((nodes, series.rounds), NO_REPORT, dtype=np.int64)
-    reports[reporting] = series.randomize(histories[reporting], rng=rng)
-    reports[:, finished:] = NO_REPORT
-    evidence = RoundEvidence.of(series, reports[reporting], latest=latest)
-    if features is None:
-        return simulated_collection(private, split, evidence, reports)
-    columns = features.randomize(np.tile(private.features, features.rounds), rng=rng).reshape(
-        nodes, features.rounds, -1
-    )
-    columns[:, finished:] = NOT_ASKED
-    combined = features.combining(columns, latest=latest)
-    collected = simulated_collection(private, split, evidence, reports, combined, combined.evidence(columns))
-    return replace(collected, feature_rounds=columns)
 
 
 def simulated_collection(

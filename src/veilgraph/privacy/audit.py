@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -64,50 +63,8 @@ def worst_case_attribute_epsilon(mechanism: Mechanism, feature: int) -> float:
     )
 
 
-def worst_case_list_epsilon(
-    mechanism: NeighbourMechanism, relation: ListRelation, *, scale: int, longest: int
-) -> float:
-    """Return the exact epsilon of an answer about a list, by enumeration of all lists up to a length.
-
-    Args:
-        mechanism: the mechanism to audit.
-        relation: any two lists, or two lists of which one has an entry more.
-        scale: units of a neighbour's belief; the neighbours may have any belief, or none.
-        longest: length of the longest lists.
-
-    >>> from veilgraph.privacy.mechanisms import NeighbourhoodClass
-    >>> answer = NeighbourhoodClass(num_classes=3, epsilon=1.0)
-    >>> round(worst_case_list_epsilon(answer, ListRelation.ANY_LISTS, scale=2, longest=2), 9)
-    1.0
-    """
-    if relation is ListRelation.ONE_RELATIONSHIP:  # both ends answer, independently of each other
-        one = worst_case_list_epsilon(mechanism, ListRelation.ONE_ENTRY, scale=scale, longest=longest)
-        return ListLoss(any_lists=NOT_PRIVATE, one_entry=one).one_relationship
-    entries = [
-        belief
-        for belief in itertools.product(range(scale + 1), repeat=mechanism.num_columns)
-        if sum(belief) in (0, scale)
-    ]
-    sums = {(0,) * mechanism.num_columns}
-    families = []  # lists that are neighbours of each other under the relation
-    for _ in range(longest):
-        longer = {each: {tuple(map(sum, zip(each, entry, strict=True))) for entry in entries} for each in sums}
-        families += [[each, other] for each, others in longer.items() for other in others]
-        sums |= set().union(*longer.values())
-    if relation is ListRelation.ANY_LISTS:
-        families = [sorted(sums)]
-    worst = 0.0
-    for report in mechanism.reports():
-        chances = {each: mechanism.probability(report, each) for each in sums}
-        worst = max(worst, *(_log_ratio_of([chances[each] for each in family]) for family in families))
-    return worst
-
-
 def _largest_log_ratio(mechanism: Mechanism, report: tuple[int, ...], records: list[Record]) -> float:
-    return _log_ratio_of([mechanism.probability(report, record) for record in records])
-
-
-def _log_ratio_of(probabilities: list[Fraction]) -> float:
+    probabilities = [mechanism.probability(report, record) for record in records]
     most, least = max(probabilities), min(probabilities)
     if most == 0:  # none of these records can give this report
         return 0.0

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from studies.calibration import calibration_bins, calibration_error
 
 from veilgraph.datasets import csbm
-from veilgraph.evaluation import calibration_bins, calibration_error
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import RGNN

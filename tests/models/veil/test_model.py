@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from studies.calibration import CALIBRATION_BINS, calibration_bins, calibration_error
 
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import FitError
-from veilgraph.evaluation import CALIBRATION_BINS, accuracy, calibration_bins, calibration_error
+from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.clustering import start_bisections
