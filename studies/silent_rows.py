@@ -28,7 +28,7 @@ from studies.deployed import read_labels
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.private_neighbours import without_edges
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
-from veilgraph.graph import NeighbourWave, Split
+from veilgraph.graph import Split, WaveAnswers
 from veilgraph.models import StructureOnly
 from veilgraph.models.neighbour_waves import NeighbourWaves
 from veilgraph.privacy.belief_table import BeliefTable
@@ -63,7 +63,7 @@ def draw(name: str, seed: int, folder: Path) -> dict[str, float]:
             asked = NeighbourhoodHistogram(classes, epsilon, table.scale)
             answers = asked.blank(people)
             answers[~silent] = asked.randomize(table.sums_over(ends[0], ends[1])[~silent], rng=rng)
-            wave = NeighbourWave(mechanism=asked, table=table, answers=answers, has_answer=~silent)
+            wave = WaveAnswers(mechanism=asked, table=table, answers=answers, has_answer=~silent)
             known = replace(known, neighbour_waves=(*known.neighbour_waves, wave))
         found[rows] = accuracy(NeighbourWaves(seed=seed).fit(known, split).predict(), private, judged)
     return found

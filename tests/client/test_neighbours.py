@@ -40,7 +40,7 @@ from veilgraph.campaign.report import Report
 from veilgraph.client import Published, answer, answer_neighbours, ledger, set_limit, turn_of, verify
 from veilgraph.client.lists import RandomizedList, belief, finest_scale
 from veilgraph.client.mechanisms import Table
-from veilgraph.client.neighbours import NeighbourWave
+from veilgraph.client.neighbours import ListQuestion
 from veilgraph.client.published import People
 from veilgraph.errors import CampaignError, DomainError, RunError
 from veilgraph.privacy import belief_table
@@ -438,7 +438,7 @@ def respond_with_list(wave: Campaign, store: Path, neighbours: Any = LIST, **set
     return respond(wave, store, neighbours, **({"table": None} | settings))
 
 
-def asked_by(text: str) -> NeighbourWave:
+def asked_by(text: str) -> ListQuestion:
     return verify(text, max_epsilon=9.0).asked.about_a_list()
 
 

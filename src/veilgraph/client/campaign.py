@@ -10,7 +10,7 @@ from types import NoneType
 from typing import Any
 
 from veilgraph.client.epsilons import shown, slack
-from veilgraph.client.neighbours import NeighbourWave
+from veilgraph.client.neighbours import ListQuestion
 from veilgraph.client.question import Asked, Notice, PublicGraph, Question
 from veilgraph.client.reading import (
     are_distinct,
@@ -119,7 +119,7 @@ def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
 
 _ASKED: dict[int, Callable[[Mapping[str, Any], Schema], Asked]] = {
     3: read_record_questions,
-    4: NeighbourWave.read,
+    4: ListQuestion.read,
 }
 
 

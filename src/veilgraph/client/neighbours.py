@@ -69,7 +69,7 @@ class Place(NamedTuple):
             )
 
 
-class NeighbourWave(NamedTuple):
+class ListQuestion(NamedTuple):
     """A question about a neighbour list, with a mechanism, in a series of waves."""
 
     documents: tuple[str, ...]
@@ -87,7 +87,7 @@ class NeighbourWave(NamedTuple):
     """Number of waves of which each person answers one; None: everybody answers every wave."""
 
     @classmethod
-    def read(cls, bound: Mapping[str, Any], schema: Schema) -> NeighbourWave:
+    def read(cls, bound: Mapping[str, Any], schema: Schema) -> ListQuestion:
         """Read the question; refuse integers that do not give every epsilon that the campaign states."""
         classes, people = len(schema.classes), bound["graph"]["nodes"]
         if schema.columns or schema.group != 1:
@@ -177,7 +177,7 @@ class NeighbourWave(NamedTuple):
         """Refuse a record as an answer."""
         raise CampaignError("the campaign asks about neighbours: answer it with answer_neighbours (--neighbours)")
 
-    def about_a_list(self) -> NeighbourWave:
+    def about_a_list(self) -> ListQuestion:
         """Return the wave, because it is about a list."""
         return self
 

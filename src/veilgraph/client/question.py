@@ -13,7 +13,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from veilgraph.client.neighbours import NeighbourWave
+from veilgraph.client.neighbours import ListQuestion
 from veilgraph.client.once import Once
 from veilgraph.client.reading import canonical_json, read_json
 from veilgraph.client.record import PrivateRecord, RecordCodes, encode_record, withhold_details
@@ -51,7 +51,7 @@ class PublicGraph(NamedTuple):
     sha256: str
 
 
-Asked = Once | Rounds | NeighbourWave
+Asked = Once | Rounds | ListQuestion
 
 
 class Question(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.experiments.simulation import feature_rng, label_rng, randomize_labels, simulated_collection
-from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph, Split
+from veilgraph.graph import Graph, PerturbedGraph, Split, WaveAnswers
 from veilgraph.models.neighbour_waves import NeighbourWaves
 from veilgraph.privacy.mechanisms import FeatureMechanism, LabelMechanism, NeighbourMechanism
 
@@ -76,7 +76,7 @@ def ask_neighbours(
         table = NeighbourWaves(seed=seed).fit(known, split).next_table(known)
         answers = mechanism.blank(len(table))
         answers[answering] = mechanism.randomize(table.sums_over(ends[0], ends[1])[answering], rng=rng)
-        wave = NeighbourWave(mechanism=mechanism, table=table, answers=answers, has_answer=answering)
+        wave = WaveAnswers(mechanism=mechanism, table=table, answers=answers, has_answer=answering)
         known = replace(known, neighbour_waves=(*known.neighbour_waves, wave))
     return known
 

@@ -2,8 +2,8 @@
 
 from veilgraph.graph.graph import Adjacency, Graph
 from veilgraph.graph.io import read_ids, read_table
-from veilgraph.graph.neighbour_wave import NeighbourWave
 from veilgraph.graph.perturbed_graph import PerturbedGraph
 from veilgraph.graph.split import Split
+from veilgraph.graph.wave_answers import WaveAnswers
 
-__all__ = ["Adjacency", "Graph", "NeighbourWave", "PerturbedGraph", "Split", "read_ids", "read_table"]
+__all__ = ["Adjacency", "Graph", "PerturbedGraph", "Split", "WaveAnswers", "read_ids", "read_table"]

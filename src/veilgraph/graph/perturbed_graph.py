@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import DomainError, GraphError
 from veilgraph.graph.graph import Graph
-from veilgraph.graph.neighbour_wave import NeighbourWave, most_answered
 from veilgraph.graph.pyg import make_data
+from veilgraph.graph.wave_answers import WaveAnswers, most_answered
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.mechanisms import FeatureMechanism, LabelMechanism
 from veilgraph.privacy.notebook_table import html_table, listed
@@ -50,7 +50,7 @@ class PerturbedGraph:
     feature_mechanism: FeatureMechanism | None
     label_mechanism: LabelMechanism
     feature_rounds: NDArray[Any] | None = field(default=None, repr=False)
-    neighbour_waves: tuple[NeighbourWave, ...] = ()
+    neighbour_waves: tuple[WaveAnswers, ...] = ()
 
     def __post_init__(self) -> None:
         nodes, features = self.graph.num_nodes, self.schema.num_features

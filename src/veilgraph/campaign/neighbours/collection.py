@@ -16,7 +16,7 @@ from veilgraph.campaign.neighbours.series import NeighbourSeries
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report
 from veilgraph.errors import CampaignError, GraphError, ReportError, RunError
-from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph
+from veilgraph.graph import Graph, PerturbedGraph, WaveAnswers
 from veilgraph.graph.mutual_pairs import mutual_pairs
 from veilgraph.privacy.belief_table import BeliefTable
 from veilgraph.privacy.mechanisms import NeighbourMechanism
@@ -117,12 +117,10 @@ class NeighbourCollection:
                 )
 
 
-def _wave(
-    mechanism: NeighbourMechanism, table: BeliefTable | None, people: Graph, said: dict[str, Any]
-) -> NeighbourWave:
+def _wave(mechanism: NeighbourMechanism, table: BeliefTable | None, people: Graph, said: dict[str, Any]) -> WaveAnswers:
     answered = np.array([name in said for name in people.names], dtype=np.bool_)
     answers = mechanism.blank(people.num_nodes)
     rows = [said[name] for name in people.names if name in said]
     if rows:
         answers[answered] = mechanism.encode(rows)
-    return NeighbourWave(mechanism=mechanism, table=table, answers=answers, has_answer=answered)
+    return WaveAnswers(mechanism=mechanism, table=table, answers=answers, has_answer=answered)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.graph.neighbour_wave import NeighbourWave
+from veilgraph.graph.wave_answers import WaveAnswers
 
 
-def answer_columns(waves: Sequence[NeighbourWave]) -> NDArray[np.float32]:
+def answer_columns(waves: Sequence[WaveAnswers]) -> NDArray[np.float32]:
     r"""Return columns [nodes, classes, columns] that treat all classes alike; rows without an answer are zero.
 
     The mechanism of a wave says what its answers tell about a class. Each column comes with that of the strongest
@@ -24,12 +24,12 @@ def answer_columns(waves: Sequence[NeighbourWave]) -> NDArray[np.float32]:
     return np.concatenate([columns, _rivals(columns), everywhere], axis=2).astype(np.float32)
 
 
-def share_columns(waves: Sequence[NeighbourWave]) -> NDArray[np.float32]:
+def share_columns(waves: Sequence[WaveAnswers]) -> NDArray[np.float32]:
     """Return the shares of all classes in each wave's answer [nodes, waves * classes], for affinities of classes."""
     return np.concatenate([_columns_of(wave)[0][:, :, -1] for wave in waves], axis=1).astype(np.float32)
 
 
-def _columns_of(wave: NeighbourWave) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _columns_of(wave: WaveAnswers) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the columns of one wave [nodes, classes, columns], the share last, and its totals [nodes, totals]."""
     columns, totals = wave.mechanism.class_columns(wave.answers)
     answered = wave.has_answer[:, None]

@@ -16,7 +16,7 @@ from veilgraph.privacy.mechanisms import NeighbourMechanism
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NeighbourWave:
+class WaveAnswers:
     """The answers of a wave, with the table that was published before it. The lists themselves stay on devices.
 
     Attributes:
@@ -51,7 +51,7 @@ class NeighbourWave:
         return self.mechanism.num_columns if self.table is None else len(self.table)
 
 
-def most_answered(waves: Sequence[NeighbourWave]) -> list[NeighbourMechanism]:
+def most_answered(waves: Sequence[WaveAnswers]) -> list[NeighbourMechanism]:
     """Return the mechanisms of the waves that one person answered, of the person who spent most on one entry.
 
     Where each person answers one wave of several, a person's answers cost one wave.
