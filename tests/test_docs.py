@@ -82,6 +82,7 @@ NOT_RUN = {
     "veilgraph submit answer.json --url https://collect.example.org --token TOKEN": "the same",
     SERVE: "serves until it is stopped; tests/collector runs it",
     SERVE.replace("sqlite:///reports.db", "postgresql://veilgraph:PASSWORD@db.example.org/reports"): "the same",
+    "veilgraph serve health": "the same",
     "veilgraph serve --campaigns campaigns.toml --store sqlite:///reports.db": "the same",
 }
 # Long runs, shortened by arguments that are added to the command.
@@ -91,6 +92,7 @@ SHORTENED = {
 }
 # The page that assumes a finished collection: commands that read one run there, elsewhere they are only parsed.
 COLLECTED = "docs/how-to/deployment.md"
+_COLLECTED = ("train", "card", "predict", "open-round")
 # Files that a page assumes.
 ASSUMED = {
     "docs/explanation/rounds.md": {
@@ -218,7 +220,7 @@ def test_programs_and_commands_of_a_page_run_in_order(
             assert without_ids(block.text) == without_ids(printed), f"{name_of(page)} shows another output"
         printed = None
         for command in block.commands:
-            collected = " --store " in command or command.split()[1] in ("train", "card", "predict")
+            collected = " --store " in command or command.split()[1] in _COLLECTED
             if command in NOT_RUN or (name_of(page) != COLLECTED and collected):
                 continue
             capsys.readouterr()

@@ -51,13 +51,16 @@ def test_what_is_no_language_tag_is_refused(language: str) -> None:
         ("2027-01-31 18:00:00Z", "Europe/Berlin", datetime(2027, 1, 31, 18, tzinfo=UTC)),
         ("2027-01-31T18:00:00-08:00", "UTC", datetime(2027, 2, 1, 2, tzinfo=UTC)),
         ("2027-01-31T00:00", "UTC", datetime(2027, 1, 31, tzinfo=UTC)),
+        ("31.01.2027", "UTC", datetime(2027, 1, 31, 23, 59, 59, tzinfo=UTC)),
+        (" 1.2.2027 ", "UTC", datetime(2027, 2, 1, 23, 59, 59, tzinfo=UTC)),
+        ("31.01.2027 18:00", "Europe/Berlin", datetime(2027, 1, 31, 17, tzinfo=UTC)),
     ],
 )
 def test_times_are_read_in_their_zone_and_a_date_is_the_whole_day(text: str, zone: str, expected: datetime) -> None:
     assert read_time(text, zone=zone) == expected
 
 
-@pytest.mark.parametrize("text", ["soon", "", "2027-02-30", "2027", "31.1.2027", "9999-12-31"])
+@pytest.mark.parametrize("text", ["soon", "", "2027-02-30", "2027", "31.13.2027", "1/31/2027", "9999-12-31"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(CampaignError, match=r"closes is '.*': give a date such as 2027-01-31"):
         read_time(text, zone="America/New_York")

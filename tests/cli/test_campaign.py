@@ -188,47 +188,6 @@ def test_a_date_is_the_end_of_that_day_in_the_stated_zone(folder: Path, capsys: 
     assert "promises to delete reports after 2099-12-31 11:00:00 UTC." in capsys.readouterr().out
 
 
-def test_revise_writes_the_next_notice_and_keeps_id_and_tokens(folder: Path, capsys: Capture) -> None:
-    campaign = made()
-    Path("de.json").write_text('{"de": {"purpose": "Um zu lernen", "questions": {"smoker": {"text": "Rauchen Sie?"}}}}')
-    Path("fr.toml").write_text('[fr]\npurpose = "Pour apprendre"\n')
-    changes = ["--closes", "2100-06-30", "--texts", "de.json", "--texts", "fr.toml", "--retention", "2101-01-01"]
-    assert main(["campaign", "revise", "c.json", *changes]) == 0
-    revised = Campaign.from_json(Path("c.json").read_bytes())
-    assert (revised.id, revised.notice.version) == (campaign.id, 2)
-    assert revised.notice.document["closes"] == "2100-06-30T23:59:59Z"
-    assert set(revised.schema.texts) == {"de", "fr"}
-    capsys.readouterr()
-    assert main(["campaign", "revise", "c.json", "--purpose", "To know", "--out", "v3.json", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["notice"]["version"] == 3
-    assert Campaign.from_json(Path("v3.json").read_bytes()).notice.version == 3
-    assert Campaign.from_json(Path("c.json").read_bytes()) == revised
-
-
-REVISIONS: dict[str, list[str]] = {
-    "nothing changes": [],
-    "later than 2101-01-01 23:59:59 UTC": ["--retention", "2102-01-01"],
-    "before the campaign closes": ["--retention", "2099-01-01"],
-    "zone is 'Mars'": ["--closes", "2100-06-30", "--zone", "Mars"],
-    "by language": ["--texts", "bad.json"],
-    "neither a column of the schema nor the label": ["--texts", "shoe.json"],
-    "not readable as JSON": ["--texts", "s.toml.json"],
-    "c2.json exists": ["--purpose", "x", "--out", "c2.json"],
-}
-
-
-@pytest.mark.parametrize("message", REVISIONS)
-def test_a_revision_that_cannot_be_is_refused_and_writes_nothing(message: str, folder: Path, capsys: Capture) -> None:
-    assert new(*BUDGET, "--retention", "2101-01-01") == 0
-    Path("bad.json").write_text('{"purpose": "x"}')
-    Path("shoe.json").write_text('{"de": {"questions": {"shoe": {"text": "x"}}}}')
-    Path("s.toml.json").write_text("[")
-    Path("c2.json").write_text("")
-    before = Path("c.json").read_bytes()
-    assert message in complaint(capsys, ["campaign", "revise", "c.json", *REVISIONS[message]])
-    assert Path("c.json").read_bytes() == before
-
-
 def test_the_schema_file_may_hold_the_texts_and_a_plan_keeps_them(folder: Path) -> None:
     texts = {"de": {"questions": {"health": {"text": "Sind Sie krank?", "answers": {"ill": "ja", "well": "nein"}}}}}
     replace(SCHEMA, texts=texts).save("s.toml")
@@ -380,31 +339,15 @@ def test_a_table_of_people_whose_column_has_another_name_is_told_where_it_is_tak
     assert "people.csv has no column 'id', which names the nodes; its columns are Person: rename one" in message
 
 
-def test_new_and_revise_say_which_texts_are_missing_and_what_other_people_see(folder: Path, capsys: Capture) -> None:
+def test_new_says_which_texts_are_missing_and_what_other_people_see(folder: Path, capsys: Capture) -> None:
     """One translation of a campaign without texts is what people of every other language see, too."""
-    texts = {"ar": {"purpose": "x", "questions": {"age": {"text": "?"}}}}
-    first = "People whose language has no texts see those in 'ar', the campaign's first language."
-    Path("ar.json").write_text(json.dumps(texts))
     assert new(*BUDGET) == 0
     assert "People whose language" not in capsys.readouterr().err
-    assert main(["campaign", "revise", "c.json", "--texts", "ar.json"]) == 0
-    revised = capsys.readouterr().err
-    replace(SCHEMA, texts=texts).save("s.toml")
+    replace(SCHEMA, texts={"ar": {"purpose": "x", "questions": {"age": {"text": "?"}}}}).save("s.toml")
     assert new(*BUDGET, "--out", "second.json") == 0
-    for said in (revised, capsys.readouterr().err):
-        assert "texts.ar lacks the question 'smoker'; the answers 'no' and 'yes' to 'smoker'" in said
-        assert first in said
-    assert main(["campaign", "revise", "c.json", "--closes", "2099-01-01"]) == 0
-    assert capsys.readouterr().err == ""
-
-
-def test_a_past_time_closes_no_campaign_and_now_does(folder: Path, capsys: Capture) -> None:
-    campaign = made()
-    revise = ["campaign", "revise", "c.json", "--closes"]
-    assert "is in the past and would close the campaign at once" in complaint(capsys, [*revise, "2020-01-01"])
-    assert Campaign.from_json(Path("c.json").read_bytes()) == campaign
-    assert main([*revise, "now"]) == 0
-    assert not Campaign.from_json(Path("c.json").read_bytes()).is_open(datetime.now(UTC))
+    said = capsys.readouterr().err
+    assert "texts.ar lacks the question 'smoker'; the answers 'no' and 'yes' to 'smoker'" in said
+    assert "People whose language has no texts see those in 'ar', the campaign's first language." in said
 
 
 def test_a_receipt_is_checked_with_any_of_the_keys(folder: Path, capsys: Capture) -> None:
@@ -500,7 +443,7 @@ def test_the_ledger_lists_what_was_answered_and_the_limit_is_kept(folder: Path, 
     assert main([*answer, "--limit", "2"]) == 0
     assert "epsilon = 1.5000 together, of your limit of 2." in capsys.readouterr().out
     assert main(answer) == 0
-    assert main(["campaign", "revise", "c.json", "--purpose", "To know"]) == 0
+    assert main(["extend", "c.json", "2100-02-01"]) == 0
     assert main(answer) == 0
     capsys.readouterr()
     assert main(["receipt"]) == 0
@@ -607,7 +550,7 @@ def test_a_series_of_features_and_label_is_made_answered_and_sent_round_by_round
     assert main([*TOKENS, "--new-key", "--graph", "edges.csv"]) == 0
     store = ["--store", "device", "--limit", "9"]
     assert main([*randomize(*store, node="007"), "--out", "r1.json"]) == 0
-    assert main(["campaign", "revise", "c.json", "--round", "2"]) == 0
+    assert main(["open-round", "c.json"]) == 0
     assert main([*randomize(*store, node="007"), "--out", "r2.json"]) == 0
     campaign = Campaign.from_json(Path("c.json").read_bytes())
     with serving(campaign.to_json()) as collector:

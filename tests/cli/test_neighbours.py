@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import veilgraph.experiments.neighbour_planner as planner_module
-from tests.support.neighbour_collection import PEOPLE, SIZE, collected
+from tests.support.neighbour_collection import PEOPLE, SIZE, Series, as_collection, collected
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.asked_documents import turn_of
+from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.cli import main
 from veilgraph.datasets import PrivateGraph
@@ -127,10 +128,8 @@ def test_a_plan_recommends_the_better_of_histogram_and_list_and_how_to_collect_i
     assert found["floor"]["accuracies"] == [pytest.approx(0.5, abs=4 * 0.041)]
     assert found["download_bytes"] == {"table": None, "people": 411}
     label, wave = found["next"]
-    assert "campaign new" in label
-    assert "--private-neighbours --answer list --epsilon-y 3 " in label
-    assert "neighbours publish" in wave
-    assert "--answer list --edge-epsilon 1 " in wave
+    assert "veilgraph init FOLDER --people people.csv --contacts list --epsilon 3 " in label
+    assert "veilgraph open-round FOLDER --epsilon 1 " in wave
     assert main(PLAN) == 0
     said = told(capsys)
     for part in (
@@ -213,57 +212,54 @@ def test_a_plan_in_turn_says_how_to_collect_it(monkeypatch: pytest.MonkeyPatch, 
     assert found["recommended"] == found["designs"][0]
     assert found["recommended"]["in_turn"]
     _, first, *later = found["next"]
-    assert "--answer class --edge-epsilon 3 --turns 4 " in first
+    assert "open-round FOLDER --epsilon 3 --turns 4 " in first
     assert later == [first.replace(" --turns 4", "")] * 3  # a series keeps the number
     assert all(each in said for each in found["next"])
 
 
+def publish(series: Series, contacts: str) -> list[str]:
+    """Return the command that publishes the next wave of a series in its folder."""
+    return ["open-round", str(as_collection(series, contacts)), "--epsilon=4", "--closes=2100-01-01"]
+
+
 def test_a_wave_in_turns_says_whose_turn_it_is(tmp_path: Path, capsys: Capture) -> None:
-    series = collected(tmp_path, [])
-    publish = ["neighbours", "publish", str(series.files[0]), "--store", series.store, "--edge-epsilon=4"]
-    publish += ["--graph", str(tmp_path / "people.csv"), "--tables", str(series.tables), "--closes=2100-01-01"]
-    assert main([*publish, "--answer=list", "--turns=4"]) == 2
-    assert "a list is the only wave of its series, for everybody" in capsys.readouterr().err
-    assert main([*publish, "--answer=class", "--turns=1"]) == 2
+    command = publish(collected(tmp_path, []), "class")
+    assert main([*command, "--turns=1"]) == 2
     assert "turns" in capsys.readouterr().err
     answering = sum(turn_of(name, 4) == 1 for name in PEOPLE.names)
     assert 0 < answering < SIZE
-    signed = tmp_path / "wave-1.json"
-    assert main([*publish, "--answer=class", "--turns=4", f"--out={signed}", "--json"]) == 0
+    assert main([*command, "--turns=4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["wave"], found["turns"], found["asked"]) == (1, 4, answering)
     assert found["guarantee"]["neighbours"]["lists"]["any_lists"] == pytest.approx(4, abs=1e-6)
-    assert series_of(Campaign.from_json(signed.read_bytes()).asked).turns == 4
-    assert main([*publish, "--answer=class", "--turns=4"]) == 0
+    assert series_of(Campaign.from_json(wave_path(tmp_path / "waves", 1).read_bytes()).asked).turns == 4
+    wave_path(tmp_path / "waves", 1).unlink()
+    assert main([*command, "--turns=4"]) == 0
     assert f"one of 4 waves, and this is the turn of {answering} of {SIZE} people." in told(capsys)
 
 
 def test_without_turns_everybody_is_asked_and_a_later_wave_begins_none(tmp_path: Path, capsys: Capture) -> None:
-    series = collected(tmp_path, [NeighbourhoodClass(3, 2.0)])
-    publish = ["neighbours", "publish", str(series.files[1]), "--store", series.store, "--edge-epsilon=4", "--json"]
-    publish += ["--graph", str(tmp_path / "people.csv"), "--tables", str(series.tables), "--closes=2100-01-01"]
-    assert main([*publish, "--turns=4"]) == 2
+    command = [*publish(collected(tmp_path, [NeighbourhoodClass(3, 2.0)]), "histogram"), "--json"]
+    assert main([*command, "--turns=4"]) == 2
     assert "is said with the first wave" in capsys.readouterr().err
-    assert main(publish) == 0
+    assert main(command) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["wave"], found["turns"], found["asked"]) == (2, None, SIZE)
 
 
 def test_a_wave_of_lists_is_published_without_a_table(tmp_path: Path, capsys: Capture) -> None:
-    series = collected(tmp_path, [])
-    publish = ["neighbours", "publish", str(series.files[0]), "--store", series.store, "--edge-epsilon=4"]
-    publish += ["--graph", str(tmp_path / "people.csv"), "--tables", str(series.tables), "--closes=2100-01-01"]
-    assert main([*publish, "--answer=list", "--cap=3"]) == 2
+    command = publish(collected(tmp_path, []), "list")
+    assert main([*command, "--cap=3"]) == 2
     assert (
         "cap is for histograms: the class protects lists of any length, randomized lists none"
         in capsys.readouterr().err
     )
-    assert main([*publish, "--answer=lists"]) == 2
-    assert "choose histogram, class or list" in capsys.readouterr().err
-    assert main([*publish, "--answer=list"]) == 0
+    assert main([*command, "--turns=4"]) == 2
+    assert "a list is the only wave of its series, for everybody" in capsys.readouterr().err
+    assert main(command) == 0
     said = told(capsys)
     assert "need the file of people alone" in said
     assert "It is the only wave of the series." in said
     assert "one with a neighbour more: epsilon = 4.0000 for 1 wave" in said
-    assert "table" not in said.replace(str(series.tables), "").replace("--tables", "")
-    assert [path.suffix for path in sorted(series.tables.iterdir())].count(".beliefs") == 0
+    assert "table" not in said
+    assert [path.suffix for path in sorted((tmp_path / "waves").iterdir())].count(".beliefs") == 0

@@ -6,15 +6,18 @@ import asyncio
 import logging
 import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
 from benchmarks.performance.collecting import Server
 
+from tests.support.campaigns import MIXED
+from tests.support.campaigns import campaign as asked
 from tests.support.collection import Collection
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.round_schedule import ScheduledRound, read_campaign, write_schedule
 from veilgraph.client import DrawnReport, answer, answered, send
 from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.store import ReportStore
@@ -84,6 +87,24 @@ def test_every_revision_is_handed_on(tmp_path: Path) -> None:
 
     asyncio.run(asyncio.wait_for(follow(), 10))
     assert taken == [LATER]
+
+
+def test_a_scheduled_round_opens_by_the_clock(tmp_path: Path) -> None:
+    """Also in a collector that runs, and one that starts later serves the same notice."""
+    campaign = asked(MIXED, epsilon_y=1.0, rounds=2, closes=datetime(2100, 1, 3, tzinfo=UTC))
+    path, times = tmp_path / "campaign.json", [datetime(2100, 1, day, tzinfo=UTC) for day in (4, 4, 5, 6)]
+    path.write_text(campaign.to_json())
+    file = RevisedFile(path, campaign, clock=lambda: times[0])
+    assert file.poll() is None
+    following = ScheduledRound(number=2, opens=times[2], closes=datetime(2100, 1, 9, tzinfo=UTC))
+    write_schedule(path, [following])
+    seen = []
+    for _ in range(4):
+        seen.append(file.poll())
+        times.append(times.pop(0))
+    opened = read_campaign(path, now=following.opens)
+    assert (opened.notice.open_round, opened.notice.closes) == (2, following.closes)
+    assert seen == [None, None, opened, None]
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ pytestmark = pytest.mark.slow  # collectors run, and look at their folders every
 
 
 def publish(tables: Path, wave: Campaign, *, name: str | None = None) -> None:
-    """Write a wave as `neighbours publish` does: the table first, then the document."""
+    """Write a wave as `veilgraph open-round` does: the table first, then the document."""
     tables.mkdir(exist_ok=True)
     asked = series_of(wave.asked)
     if asked.table is not None:

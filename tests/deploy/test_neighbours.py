@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, collected
+from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, as_collection, collected
 from tests.support.neighbour_series import CLASS, CLOSES, HISTOGRAM, first_document
 from tests.support.trained import train_files
 from veilgraph.campaign import Campaign
@@ -240,22 +241,21 @@ def test_settings_that_a_series_does_not_have_are_refused(
 
 def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> None:
     series = collected(tmp_path, [CLASS])
-    people = tmp_path / "people.csv"
-    common = ["--store", series.store, "--graph", str(people), "--tables", str(series.tables)]
-    wave = ["--edge-epsilon", "2", "--closes", "2100-01-01", "--out", str(tmp_path / "next.json")]
-    publish = ["neighbours", "publish", str(series.files[-1]), *common, *wave]
-    assert main([*publish, "--answer", "plain"]) == 2
-    assert main([*publish, "--answer", "class", "--cap", "3"]) == 2
+    folder, people = as_collection(series, "class"), tmp_path / "people.csv"
+    publish = ["open-round", str(folder), "--epsilon", "2", "--closes", "2100-01-01"]
+    assert main([*publish, "--cap", "3"]) == 2
     capsys.readouterr()
     assert main([*publish, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    made = Campaign.from_json((tmp_path / "next.json").read_bytes())
+    made = Campaign.from_json(wave_path(folder / "waves", 2).read_bytes())
     assert (told["id"], told["wave"], told["answers"]) == (made.id, 2, [SIZE])
-    assert table_path(series.tables, told["table"]).exists()
-    assert main(publish) == 2
-    assert "exists" in capsys.readouterr().err
-    assert main([*publish[:-1], str(tmp_path / "again.json"), "--cap", "2"]) == 0
+    assert table_path(folder / "waves", told["table"]).exists()
+    wave_path(folder / "waves", 2).unlink()
+    (folder / "settings.toml").write_text('contacts = "histogram"')
+    assert main([*publish, "--cap", "2"]) == 0
     assert "Wave 2 alone:" in capsys.readouterr().out
+    wave_path(folder / "waves", 2).unlink()
+    common = ["--store", series.store, "--graph", str(people), "--tables", str(folder / "waves")]
     files = ["--campaign", str(series.files[-1]), "--out", str(tmp_path / "model")]
     assert main(["train", *common, *files, "--device", "cpu"]) == 0
     told = capsys.readouterr().out
@@ -272,29 +272,18 @@ def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> N
 
 def test_waves_are_published_one_after_the_other_into_their_folder(tmp_path: Path, capsys: Capture) -> None:
     series = collected(tmp_path, [CLASS])
-    wave_path(series.tables, 1).write_text(series.documents[1].to_json())
-    common = ["--store", series.store, "--graph", str(tmp_path / "people.csv"), "--tables", str(series.tables)]
-    publish = ["neighbours", "publish", str(series.files[0]), *common, "--edge-epsilon", "2", "--closes", "2100-01-01"]
+    folder = as_collection(series, "histogram")
+    publish = ["open-round", str(folder), "--epsilon", "2", "--closes", "2100-01-01"]
     assert main(publish) == 0
     told = capsys.readouterr().out
     assert "Wave 2 of series" in told
     assert "takes it up within seconds" in told
-    made = Campaign.from_json(wave_path(series.tables, 2).read_bytes())
+    made = Campaign.from_json(wave_path(folder / "waves", 2).read_bytes())
     assert series_of(made.asked).previous == series.documents[1].id
     assert main(publish) == 2
     assert "nobody has answered wave 2 yet" in capsys.readouterr().err
-    assert not wave_path(series.tables, 3).exists()
-    trained = [
-        "train",
-        *common,
-        "--campaign",
-        str(series.files[0]),
-        "--out",
-        str(tmp_path / "model"),
-        "--device",
-        "cpu",
-    ]
-    assert main(trained) == 0
+    assert not wave_path(folder / "waves", 3).exists()
+    assert main(["train", str(folder), "--device", "cpu"]) == 0
     assert "Answers about neighbours, wave by wave: 240, 0." in capsys.readouterr().out
 
 
@@ -320,18 +309,19 @@ def test_before_a_wave_is_published_nothing_is_learned_and_the_remedy_is_said(
     train = ["train", "--campaign", str(series.files[0]), *first, "--out", str(tmp_path / "model")]
     for command in (["campaign", "progress", str(series.files[0]), *first], train):
         assert main(command) == 2
-        assert "veilgraph neighbours publish" in capsys.readouterr().err
+        assert "veilgraph open-round" in capsys.readouterr().err
 
 
 def test_a_wave_that_would_be_closed_at_once_is_refused(series: Series, tmp_path: Path, capsys: Capture) -> None:
-    people, tables = str(series.folder / "people.csv"), tmp_path / "tables"
-    given = ["--store", series.store, "--graph", people, "--tables", str(tables)]
-    command = ["neighbours", "publish", str(series.files[0]), *given, "--edge-epsilon", "1"]
+    (tmp_path / "empty").mkdir()
+    bare = replace(series, folder=tmp_path / "empty", documents=series.documents[:1])
+    (bare.folder / "people.csv").write_text((series.folder / "people.csv").read_text())
+    command = ["open-round", str(as_collection(bare, "histogram")), "--epsilon", "1"]
     assert main([*command, "--closes", "2020-01-01"]) == 2
     assert "closes is 2020-01-01, which is in the past" in capsys.readouterr().err
     assert main([*command, "--closes", "2100-01-01", "--turns", "1"]) == 2
     assert "--turns is 1: give 2 or more" in capsys.readouterr().err
-    assert not tables.exists()
+    assert not (bare.folder / "waves").exists()
 
 
 def test_a_table_needs_some_label_reports(tmp_path: Path) -> None:

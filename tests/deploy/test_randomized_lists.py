@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, collected
+from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, as_collection, collected
 from tests.support.neighbour_series import CLASS
 from tests.support.trained import train_files
 from veilgraph.campaign.neighbours.next_wave import NextWave
@@ -170,16 +170,15 @@ def test_a_series_of_lists_has_one_wave(series: Series, tmp_path: Path) -> None:
 
 def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> None:
     series = collected(tmp_path, [])
-    people = tmp_path / "people.csv"
-    common = ["--store", series.store, "--graph", str(people), "--tables", str(series.tables)]
-    publish = ["neighbours", "publish", str(series.files[0]), *common, "--edge-epsilon", "4", "--closes", "2100-01-01"]
-    assert main([*publish, "--answer", "list", "--cap", "3"]) == 2
+    publish = ["open-round", str(as_collection(series, "list")), "--epsilon", "4", "--closes", "2100-01-01"]
+    assert main([*publish, "--cap", "3"]) == 2
     capsys.readouterr()
-    assert main([*publish, "--answer", "list", "--json"]) == 0
+    assert main([*publish, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["table"] is None
-    assert wave_path(series.tables, 1).exists()
-    audited = ["audit", str(wave_path(series.tables, 1)), "--trials", "2000", "--seed", "0"]
+    wave = wave_path(tmp_path / "waves", 1)
+    assert wave.exists()
+    audited = ["audit", str(wave), "--trials", "2000", "--seed", "0"]
     assert main(audited) == 0
     assert "Not refuted" in capsys.readouterr().out
     assert main(["account", "--epsilon-y", "2", "--neighbours", "list", "--edge-epsilon", "4"]) == 0

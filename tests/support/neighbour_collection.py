@@ -13,6 +13,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave
 from veilgraph.campaign.neighbours.people_file import PeopleFile
 from veilgraph.campaign.neighbours.series import read_table_file
+from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report
 from veilgraph.collector.store import ReportStore
@@ -48,6 +49,19 @@ class Series:
     @property
     def files(self) -> list[Path]:
         return [self.folder / f"document-{number}.json" for number in range(len(self.documents))]
+
+
+def as_collection(series: Series, contacts: str) -> Path:
+    """Make the folder of a series the folder of a collection, as `veilgraph init` and `open-round` do; return it."""
+    folder, waves = series.folder, series.folder / "waves"
+    (folder / "campaign.json").write_text(series.documents[0].to_json())
+    (folder / "ids.csv").write_text((folder / "people.csv").read_text())
+    (folder / "settings.toml").write_text(f'contacts = "{contacts}"\n')
+    if series.tables.exists():
+        series.tables.rename(waves)
+        for number, wave in enumerate(series.documents[1:], start=1):
+            wave_path(waves, number).write_text(wave.to_json())
+    return folder
 
 
 def true_lists(seed: int = 0) -> tuple[np.ndarray, tuple[tuple[int, ...], ...]]:

@@ -32,7 +32,7 @@ from veilgraph.privacy.strict_json import (
 _KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "round", "texts", "language"}
 _TEXTS = ("purpose", "contact", "note", *DUTIES)
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DAY = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})(?=$|[T ])")
 _LAST_SECOND = time(23, 59, 59)
 
 
@@ -289,15 +289,17 @@ def read_texts(path: Path) -> dict[str, Any]:
 
 
 def read_time(text: str, *, zone: str = "UTC", name: str = "closes") -> datetime:
-    """Return a time in UTC. A date means the end of that day; a time without an offset is in the zone.
+    """Return a time in UTC. A date means the end of that day, or the start if it opens; it is a day of the zone.
 
     Args:
-        text: a date, or a date and a time in ISO 8601, with or without an offset.
+        text: a date, or a date and a time in ISO 8601, with or without an offset; the date also as 31.01.2027.
         zone: name of a time zone (IANA), for texts without an offset.
-        name: what the time is, for the error.
+        name: what the time is: "opens", or another word for the error.
 
-    >>> read_time("2027-01-31").isoformat(), read_time("2027-01-31", zone="Europe/Berlin").isoformat()
+    >>> read_time("2027-01-31").isoformat(), read_time("31.1.2027", zone="Europe/Berlin").isoformat()
     ('2027-01-31T23:59:59+00:00', '2027-01-31T22:59:59+00:00')
+    >>> read_time("2027-01-31", name="opens").isoformat()
+    '2027-01-31T00:00:00+00:00'
     >>> read_time("2027-01-31T18:00:00+01:00").isoformat()
     '2027-01-31T17:00:00+00:00'
     """
@@ -306,12 +308,15 @@ def read_time(text: str, *, zone: str = "UTC", name: str = "closes") -> datetime
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise CampaignError(f"zone is '{zone}': give the name of a time zone such as Europe/Berlin, or UTC") from None
     try:
-        read = datetime.fromisoformat(text)
-        if _DAY.fullmatch(text):
-            read = datetime.combine(read, _LAST_SECOND)
+        iso = _DAY.sub(lambda day: f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}", text.strip())
+        read = datetime.fromisoformat(iso)
+        if ":" not in iso and "T" not in iso:
+            read = datetime.combine(read, time(0) if name == "opens" else _LAST_SECOND)
         return (read if read.tzinfo else read.replace(tzinfo=there)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise CampaignError(f"{name} is '{text}': give a date such as 2027-01-31, or 2027-01-31T18:00:00Z") from None
+        raise CampaignError(
+            f"{name} is '{text}': give a date such as 2027-01-31 or 31.01.2027, or 2027-01-31T18:00:00Z"
+        ) from None
 
 
 def shown_answers(

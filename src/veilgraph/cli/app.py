@@ -20,6 +20,7 @@ from veilgraph.cli.audit import audit
 from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.collection import missing, progress
 from veilgraph.cli.data import data
+from veilgraph.cli.deadlines import close, extend
 from veilgraph.cli.doctor import doctor
 from veilgraph.cli.former import what_replaced
 from veilgraph.cli.generate import generate
@@ -27,6 +28,7 @@ from veilgraph.cli.init import init
 from veilgraph.cli.invite import invite
 from veilgraph.cli.model import card, predict, train
 from veilgraph.cli.neighbours import neighbours_app
+from veilgraph.cli.open_round import open_round
 from veilgraph.cli.paper import paper, tune
 from veilgraph.cli.participant import fetch, randomize, submit
 from veilgraph.cli.plan import plan
@@ -46,8 +48,8 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 # Exit code of a command that was interrupted, by the shell's convention.
 _INTERRUPTED = 130
 _NOT_RESUMABLE = {
-    *((each,) for each in ("init", "rehearse", "invite", "status", "plan", "predict", "shard")),
-    *(("neighbours", each) for each in ("plan", "publish")),
+    *((each,) for each in ("init", "rehearse", "invite", "status", "plan", "predict", "shard", "open-round")),
+    ("neighbours", "plan"),
     ("lab", "generate"),
 }
 """Commands that keep no partial results."""
@@ -75,6 +77,9 @@ for command in (
     rehearse,
     invite,
     status,
+    close,
+    extend,
+    open_round,
     run,
     account,
     audit,

@@ -14,15 +14,16 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.acceptance import acceptance_in_words, is_answered
+from veilgraph.campaign.acceptance import acceptance_in_words
 from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.information_duties import missing_in_words, missing_information
 from veilgraph.campaign.neighbours.next_wave import begin_series
-from veilgraph.campaign.notice import Notice, missing_texts, read_texts, read_time, time_in_words
+from veilgraph.campaign.notice import Notice, missing_texts, read_time, time_in_words
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.report import check_node
 from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.cli._common import echo, needs_extra
+from veilgraph.cli.campaign_facts import facts_of
 from veilgraph.cli.options import CampaignArgument, JsonOption, takes_groups
 from veilgraph.cli.output import Facts, emit
 from veilgraph.cli.people import campaign_graph, counts_in_words, counts_of, looks_like_people, people_of
@@ -32,7 +33,6 @@ from veilgraph.graph import Graph
 from veilgraph.graph.shards import read_graph
 from veilgraph.graph.text_tables import write_text_table
 from veilgraph.privacy.budget import RoundBudget
-from veilgraph.privacy.epsilon import json_epsilon, state_epsilon
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -188,7 +188,7 @@ def new(
         _warn_of_people_as_links(graph, asked.graph)
     _warn_of_missing_texts(made)
     counts = {"people": made.nodes} if graph is None else counts_of(graph)
-    emit(Facts(_facts(made) | counts, _made_in_words(made, counts, nodes, out, follows)), as_json=as_json)
+    emit(Facts(facts_of(made) | counts, _made_in_words(made, counts, nodes, out, follows)), as_json=as_json)
 
 
 def _planned(
@@ -216,8 +216,7 @@ def _made_in_words(
     ]
     if follows is not None:
         lines.append(
-            "It begins a series: serve it with --tables FOLDER, and open each wave with 'neighbours publish "
-            f"--answer {follows}'."
+            "It begins a series: serve it with --tables FOLDER, and open each wave with 'veilgraph open-round'."
         )
     return lines
 
@@ -260,81 +259,12 @@ def _series_kind(answer: str) -> Literal["waves", "lists"]:
     return "lists" if answer == "list" else "waves"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _RevisedOptions:
-    """What a new version of a notice says; what is left out stays."""
-
-    purpose: Annotated[str | None, typer.Option(help="Purpose of the reports, in words for participants.")] = None
-    contact: Annotated[str | None, typer.Option(help="Contact for participants.")] = None
-    closes: Annotated[
-        str | None, typer.Option(help=f"Time until which reports are accepted: {_A_TIME}; or 'now', to close at once.")
-    ] = None
-    retention: Annotated[
-        str | None, typer.Option(help="Time after which you delete the reports; it may only move to an earlier one.")
-    ] = None
-    note: Annotated[str | None, typer.Option(help="Where the schema comes from.")] = None
-    texts: Annotated[
-        list[Path] | None,
-        typer.Option(help="Texts by language, .json or .toml: {'de': {'purpose': ...}}; other languages stay."),
-    ] = None
-    round: Annotated[int | None, typer.Option(help="Series: the round that is open from now on.")] = None
-    zone: Zone = "UTC"
-
-    def apply(self, campaign: Campaign) -> Campaign:
-        """Return the campaign with the new version of its notice."""
-        return campaign.revise(
-            purpose=self.purpose,
-            contact=self.contact,
-            closes=None if self.closes is None else _new_closing(self.closes, self.zone),
-            retention=_retention(self.retention, self.zone),
-            note=self.note,
-            texts={language: said for path in self.texts or () for language, said in read_texts(path).items()},
-            open_round=self.round,
-        )
-
-
-@campaign_app.command()
-@takes_groups
-def revise(
-    campaign: CampaignArgument,
-    changes: _RevisedOptions,
-    out: Annotated[Path | None, typer.Option(help="The file to write; default: the campaign file itself.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Write the next version of a campaign's notice. Its id stays: devices do not draw again, and tokens stay valid."""
-    revised = changes.apply(_read(campaign))
-    if out is not None and out.exists() and out != campaign:
-        raise CampaignError(f"{out} exists: choose another --out")
-    write_atomically(out or campaign, revised.to_json() + "\n", public=True)
-    if changes.texts:
-        _warn_of_missing_texts(revised)
-    sentences = [
-        f"Campaign {revised.id} stays: its reports and tokens stay valid.",
-        *revised.asked.words.open_round(revised.notice.open_round),
-        f"Notice {revised.notice.version}, open until {time_in_words(revised.notice.closes)}. "
-        f"Written to {out or campaign}; a running collector takes it up by itself.",
-    ]
-    emit(Facts(_facts(revised), sentences), as_json=as_json)
-
-
-def _new_closing(closes: str, zone: str) -> datetime:
-    """Return when a campaign closes; a past time is a mistake, and closing at once has a word of its own."""
-    now = datetime.now(UTC).replace(microsecond=0)
-    until = now if closes == "now" else read_time(closes, zone=zone)
-    if until < now:
-        raise CampaignError(
-            f"closes is {closes}, which is in the past and would close the campaign at once: give a later time, or "
-            "--closes now if you mean it"
-        )
-    return until
-
-
 @campaign_app.command()
 def show(campaign: CampaignArgument, as_json: JsonOption = False) -> None:
     """Explain a campaign in plain words: first the guarantee, last the organiser's texts, quoted."""
     read = _read(campaign)
     sentences = read.in_words(width=shutil.get_terminal_size().columns)
-    emit(Facts(_facts(read) | {"document": read.document}, sentences), as_json=as_json)
+    emit(Facts(facts_of(read) | {"document": read.document}, sentences), as_json=as_json)
 
 
 @campaign_app.command()
@@ -359,7 +289,7 @@ def check(
         *([] if read.is_open(datetime.now(UTC)) else [f"It closed at {time_in_words(read.notice.closes)}."]),
         *missing_in_words(missing_information(read.notice.texts, read.notice.retention)),
     ]
-    emit(Facts(_facts(read), sentences), as_json=as_json)
+    emit(Facts(facts_of(read), sentences), as_json=as_json)
 
 
 @campaign_app.command()
@@ -454,16 +384,3 @@ def _table(rows: list[tuple[str, str]], url: str | None) -> str:
 
 def _read(path: Path) -> Campaign:
     return Campaign.from_json(path.read_bytes())
-
-
-def _facts(campaign: Campaign) -> dict[str, object]:
-    return {
-        "id": campaign.id,
-        "closes": campaign.notice.document["closes"],
-        "open": campaign.is_open(datetime.now(UTC)),
-        "retention": campaign.notice.document["retention"],
-        "notice": {"version": campaign.notice.version, "sha256": campaign.notice.sha256},
-        "epsilon_user_level": json_epsilon(state_epsilon(campaign.guarantee.total_user_level)),
-        "answered_under_page_limit": is_answered(campaign.guarantee),
-        "guarantee": campaign.guarantee.as_dict(),
-    }

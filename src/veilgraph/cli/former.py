@@ -11,6 +11,9 @@ FORMER: Mapping[str, str] = {
     "ledger": "use 'veilgraph receipt', and 'veilgraph randomize --limit' to set a limit",
     "paper": "use 'veilgraph lab paper', with --report for the page of what is finished",
     "receipt check": "use 'veilgraph receipt RECEIPT --url URL'",
+    "campaign revise": "'veilgraph close', 'veilgraph extend' and 'veilgraph open-round' change dates and rounds, and "
+    "'veilgraph init FOLDER' takes up texts that you changed in its notice.toml",
+    "neighbours publish": "use 'veilgraph open-round FOLDER'",
 }
 """What does now what a command did, as the rest of a sentence, by the former name without 'veilgraph'."""
 

@@ -121,8 +121,9 @@ def train(
         device=job.device,
         memory=parse_bytes(job.memory),
     )
+    tables = home.waves if home is not None and reports.tables is None else reports.tables
     source = deploy.open_source(
-        files.campaign, public, store=files.store, nodes=files.nodes, rounds=reports.rounds, tables=reports.tables
+        files.campaign, public, store=files.store, nodes=files.nodes, rounds=reports.rounds, tables=tables
     )
     model = deploy.train(source, options, out=folder, watch=show_progress)
     if not leads():  # the other processes print nothing

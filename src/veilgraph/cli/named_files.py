@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
+from veilgraph.campaign import Campaign
 from veilgraph.collection import Collection
+from veilgraph.collection.open_document import OpenDocument
 from veilgraph.errors import RunError
 
 
@@ -100,3 +102,44 @@ class CollectionOptions(GraphOptions):
             self._refuse_named("campaign")
         files = self.graph_files()
         return CollectionFiles(campaign=campaign, graph=files.graph, nodes=files.nodes, store=files.store)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of a collection, or its campaign alone.
+
+    Attributes:
+        document: the document that is open now.
+        home: the collection in the folder; None if the campaign alone was given.
+    """
+
+    document: OpenDocument
+    home: Collection | None
+
+    @classmethod
+    def at(cls, path: Path) -> Place:
+        """Open a folder, or a campaign."""
+        if path.is_file():
+            return cls(OpenDocument.read(path), None)
+        home = Collection.open(path)
+        return cls(home.document, home)
+
+    @property
+    def campaign(self) -> Campaign:
+        """The document that is open now."""
+        return self.document.campaign
+
+    @property
+    def zone(self) -> str:
+        """Time zone of times without an offset."""
+        return "UTC" if self.home is None else str(self.home.settings.get("zone", "UTC"))
+
+    def revise(self, **changes: Any) -> OpenDocument:
+        """Write the next version of the notice, and a new closing time into what the owner edits."""
+        return self.document.revise(notice_file=None if self.home is None else self.home.notice_file, **changes)
+
+    def store(self, named: str | None) -> str:
+        """Return the URL of the store: the named one, or that of the folder."""
+        if named is None and self.home is None:
+            raise RunError("the store of the reports is missing: give --store, or the folder of the collection")
+        return named or cast(Collection, self.home).store

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,18 +12,14 @@ from rich.table import Table
 
 from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.completion import complete_dataset
-from veilgraph.cli.options import CapOption, FetchedDataOption, JsonOption, StoreOption, takes_groups
+from veilgraph.cli.options import FetchedDataOption, JsonOption, takes_groups
 from veilgraph.cli.output import Facts, Sentence, emit
-from veilgraph.errors import CampaignError, RunError
 from veilgraph.privacy import belief_table
-from veilgraph.privacy.mechanisms.registry import answer_mechanism
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
-    from veilgraph.campaign import Campaign
     from veilgraph.experiments.neighbour_design import NeighbourDesign
     from veilgraph.experiments.neighbour_planner import NeighbourPlan, PlannedDesign, SimulatedAccuracies
-    from veilgraph.graph import Graph, PerturbedGraph
 
 neighbours_app = typer.Typer(help="Private neighbours: collections in which nobody holds the graph.")
 
@@ -111,201 +106,6 @@ def _curve_table(result: dict[str, Any]) -> Table:
     for i, total in enumerate(result["edge_epsilons"]):
         table.add_row(f"{total:g}", *(accuracy_text(points[i]) for points in result["answers"].values()))
     return table
-
-
-@dataclass(frozen=True, kw_only=True)
-class _FolderOptions:
-    """Where the series is, and where its next document goes."""
-
-    tables: Annotated[
-        Path, typer.Option(help="Folder of the series: tables, and documents of waves; created if needed.")
-    ]
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="The document of the next wave to write, .json; default: wave-N.json in --tables, where a running "
-            "collector takes it up."
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _AnswerOptions:
-    """What is asked about neighbour lists, and of whom."""
-
-    answer: Annotated[
-        str, typer.Option(help="histogram and list protect one entry of a list, class any two lists.")
-    ] = "histogram"
-    cap: CapOption = None
-    turns: Annotated[
-        int | None,
-        typer.Option(help="Each person answers one of this number of waves; with the first wave alone."),
-    ] = None
-
-    def check(self) -> None:
-        """Refuse turns of a list, and fewer than two."""
-        if self.turns is not None and self.answer == "list":
-            raise RunError("--turns is for histogram and class: a list is the only wave of its series, for everybody")
-        if self.turns is not None and self.turns < 2:
-            raise RunError(
-                f"--turns is {self.turns}: give 2 or more, or leave it out, and everybody answers every wave"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _NoticeOptions:
-    """What participants of the wave are told."""
-
-    purpose: Annotated[str | None, typer.Option(help="Purpose of the wave; default: as before.")] = None
-    contact: Annotated[str | None, typer.Option(help="Contact for participants; default: as before.")] = None
-    retention: Annotated[
-        str | None, typer.Option(help="Time after which you delete all reports of the series; only an earlier one.")
-    ] = None
-    zone: Annotated[str, typer.Option(help="Time zone of dates and times without an offset.")] = "UTC"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _WaveOptions:
-    """The people, the budget of the wave, and when it closes."""
-
-    store: StoreOption
-    graph: Annotated[Path, typer.Option(help="The people of the series: a table with the column id alone.")]
-    edge_epsilon: Annotated[float, typer.Option(help="Budget of the next wave, under the relation of its answer.")]
-    closes: Annotated[str, typer.Option(help="Time until which answers are accepted, such as 2027-01-31.")]
-
-
-@neighbours_app.command("publish")
-@takes_groups
-def publish(
-    campaign: Annotated[
-        Path,
-        typer.Argument(
-            help="A document of the series, .json; the newest wave in --tables is continued.", metavar="CAMPAIGN"
-        ),
-    ],
-    wave: _WaveOptions,
-    folder: _FolderOptions,
-    asked: _AnswerOptions,
-    notice: _NoticeOptions,
-    as_json: JsonOption = False,
-) -> None:
-    """Publish the next wave of a series: the document that devices answer, and a table from all that is stored.
-
-    A list needs no table, and is the only wave of its series.
-    """
-    asked.check()
-    with needs_extra("server"):
-        from veilgraph.deploy.publish_wave import publish_wave
-    from veilgraph.campaign import Campaign
-    from veilgraph.campaign.neighbours.next_wave import NextWave
-    from veilgraph.campaign.notice import read_time
-    from veilgraph.graph.shards import read_graph
-
-    closes = read_time(wave.closes, zone=notice.zone)
-    if closes <= datetime.now(UTC):
-        raise CampaignError(f"closes is {wave.closes}, which is in the past: give a later time")
-    read, people = Campaign.from_json(campaign.read_bytes()), read_graph(wave.graph)
-    answer = answer_mechanism(
-        asked.answer,
-        num_classes=read.schema.num_classes,
-        people=people.num_nodes,
-        epsilon=wave.edge_epsilon,
-        cap=asked.cap,
-    )
-    retention = notice.retention
-    following = NextWave(
-        answer=answer,
-        closes=closes,
-        turns=asked.turns,
-        purpose=notice.purpose,
-        contact=notice.contact,
-        retention=None if retention is None else read_time(retention, zone=notice.zone, name="retention"),
-    )
-    made, perturbed = publish_wave(
-        wave.store, read, people, following, tables=folder.tables, out=folder.out, watch=show_progress
-    )
-    emit(PublishedWave(made, people, perturbed, folder.tables, folder.out), as_json=as_json)
-
-
-@dataclass(frozen=True)
-class PublishedWave:
-    """A wave that was published.
-
-    Attributes:
-        campaign: the document of the wave.
-        people: the people of the series.
-        perturbed: the reports that its table was learned from.
-        tables: folder of the series.
-        out: file of the document; None if it is in the folder of the series.
-    """
-
-    campaign: Campaign
-    people: Graph
-    perturbed: PerturbedGraph
-    tables: Path
-    out: Path | None
-
-    @property
-    def _answers(self) -> list[int]:
-        return [int(wave.has_answer.sum()) for wave in self.perturbed.neighbour_waves]
-
-    @property
-    def _asked(self) -> int:
-        return sum(map(self.campaign.asked.documents.is_asked, self.people.names))
-
-    @property
-    def _file(self) -> Path:
-        from veilgraph.campaign.neighbours.series_folder import wave_path
-
-        return self.out or wave_path(self.tables, self.campaign.asked.documents.number)
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The wave as JSON-ready values."""
-        from veilgraph.campaign.neighbours.wave import series_of
-
-        series = series_of(self.campaign.asked)
-        return {
-            "id": self.campaign.id,
-            "series": series.first,
-            "wave": series.wave,
-            "turns": series.turns,
-            "asked": self._asked,
-            "table": series.table,
-            "people": series.people,
-            "label_reports": int(self.perturbed.has_label.sum()),
-            "answers": self._answers,
-            "guarantee": self.campaign.guarantee.as_dict(),
-            "wave_guarantee": series.wave_guarantee.as_dict(),
-            "out": str(self._file),
-        }
-
-    @property
-    def sentences(self) -> list[str]:
-        """The wave in words."""
-        from veilgraph.campaign.neighbours.wave import series_of
-        from veilgraph.campaign.notice import time_in_words
-
-        series, tables, answers = series_of(self.campaign.asked), self.tables, self._answers
-        told = f" and {sum(answers):,} answers of {counted(len(answers), 'wave')}" if answers else ""
-        labels = counted(int(self.perturbed.has_label.sum()), "label report")
-        return [
-            f"Wave {series.wave} of series {series.first}: campaign {self.campaign.id}.",
-            *([] if series.turns is None else [_turn_in_words(series.turns, self._asked, self.people.num_nodes)]),
-            f"Devices randomize the list itself, and need the file of people alone: {tables / series.people}.people. "
-            "It is the only wave of the series."
-            if series.table is None
-            else f"Its table is learned from {labels}{told}: {tables / series.table}.beliefs.",
-            *self.campaign.asked.words.guarantee,
-            f"Open until {time_in_words(self.campaign.notice.closes)}. Written to {self._file}.",
-            f"A collector that runs with --tables {tables} takes it up within seconds."
-            if self.out is None
-            else f"Serve it with --campaign {self.out} --tables {tables}.",
-        ]
-
-
-def _turn_in_words(turns: int, answering: int, people: int) -> str:
-    return f"Each person answers one of {turns} waves, and this is the turn of {answering:,} of {people:,} people."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -538,11 +338,10 @@ def _next_commands(design: NeighbourDesign) -> list[str] | None:
     turns = f" --turns {len(design.edge_epsilons)}" if design.in_turn else ""
     options = [turns] + [""] * (len(design.edge_epsilons) - 1)  # later waves inherit it
     return [
-        f"veilgraph campaign new --schema schema.toml --graph people.csv --private-neighbours --answer {design.answer} "
-        f'--epsilon-y {design.epsilon_y:g} --purpose "..." --contact "..." --closes 2030-12-31 --out campaign.json',
+        f"veilgraph init FOLDER --people people.csv --contacts {design.answer} --epsilon {design.epsilon_y:g} "
+        '--question "..." --answer "..." --answer "..." --purpose "..." --contact "..." --closes 2030-12-31',
         *(
-            f"veilgraph neighbours publish campaign.json --store sqlite:///reports.db --graph people.csv --answer "
-            f"{design.answer} --edge-epsilon {epsilon:g}{option} --closes 2030-12-31 --tables tables"
+            f"veilgraph open-round FOLDER --epsilon {epsilon:g}{option} --closes 2030-12-31"
             for epsilon, option in zip(design.edge_epsilons, options, strict=True)
         ),
     ]

@@ -16,6 +16,15 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: for scripts.")]
 StoreOption = Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")]
 CampaignArgument = Annotated[Path, typer.Argument(help="A campaign, .json.", metavar="CAMPAIGN")]
+PlaceArgument = Annotated[
+    Path, typer.Argument(help="Folder of the collection, or its campaign alone, .json.", metavar="FOLDER")
+]
+PlaceStoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store", help="Database of the reports; default: that of FOLDER. sqlite:///FILE or postgresql://..."
+    ),
+]
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of the collection.", metavar="FOLDER")]
 EdgelessNodesOption = Annotated[
     Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")
@@ -34,7 +43,7 @@ CapOption = Annotated[
 ]
 FetchedDataOption = Annotated[Path | None, typer.Option(help="Folder of fetched data sets, and of your own.")]
 SeriesTablesOption = Annotated[
-    Path | None, typer.Option(help="Private neighbours: folder of 'neighbours publish'; its newest wave is taken.")
+    Path | None, typer.Option(help="Private neighbours: folder of the published waves; its newest wave is taken.")
 ]
 
 

@@ -73,7 +73,7 @@ class _ShownOptions:
     tables: Annotated[
         Path | None,
         typer.Option(
-            help="Private neighbours: folder of 'neighbours publish'. Its newest wave is served, and later ones are "
+            help="Private neighbours: folder of the published waves. Its newest wave is served, and later ones are "
             "taken up without a restart."
         ),
     ] = None
@@ -107,8 +107,8 @@ def serve(
     store = files.pop("store", None)
     if store is None:
         raise RunError("the store is missing: give FOLDER, the folder of a collection, or --store")
-    options = files | asdict(people) | asdict(shown)
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in (asdict(people) | asdict(shown)).items() if value is not None}
+    given = {name: value for name, value in files.items() if value is not None} | given
     served = _read(given, campaigns, store, is_check=check)
     if not check:
         app = make_collector(served, store=store, rate=rate)
@@ -130,7 +130,11 @@ def _files_of(collection: CollectionOptions, secret: _SecretOptions, campaigns: 
         raise RunError(f"{home.folder} is one collection: leave --campaigns out")
     if twice := [name for name, path in named.items() if path is not None]:
         raise RunError(f"{home.folder} has this file: leave {_option(twice[0])} out")
-    return asdict(collection.files()) | {"keys_file": home.keys_file, "admin_token_file": home.admin_token_file}
+    return asdict(collection.files()) | {
+        "keys_file": home.keys_file,
+        "admin_token_file": home.admin_token_file,
+        "tables": home.waves,
+    }
 
 
 def _read(

@@ -17,7 +17,7 @@ from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.tokens import new_key
 from veilgraph.collection.folder import Collection
 from veilgraph.collection.notice_file import first_texts, read_notice, write_notice
-from veilgraph.collection.settings import Settings
+from veilgraph.collection.settings import Settings, write_settings
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph
 from veilgraph.graph.text_tables import write_text_table
@@ -74,14 +74,15 @@ def revise(collection: Collection) -> Campaign | None:
             f"{collection.schema_file} was changed, and reports are bound to its questions and answers: put it back, "
             "or begin another collection"
         )
-    said, notice = read_notice(collection.notice_file), campaign.notice
+    said = read_notice(collection.notice_file, zone=collection.settings.get("zone", "UTC"))
+    notice, document = campaign.notice, collection.document
+    if said.get("closes") == document.written.notice.closes:  # a scheduled round may have opened, which closes later
+        del said["closes"]
     texts = {language: notice.texts.get(language) for language in said.get("texts", {})}
     now: dict[str, Any] = {name: getattr(notice, name) for name in said} | ({"texts": texts} if texts else {})
     if now == said:
         return None
-    revised = campaign.revise(**said)
-    write_atomically(collection.campaign_file, revised.to_json() + "\n", public=True)
-    return revised
+    return document.revise(notice_file=collection.notice_file, **said).campaign
 
 
 def _campaign(settings: Settings, graph: Graph, plan: CampaignPlan | None) -> Campaign:
@@ -139,13 +140,16 @@ def _fill(draft: Path, settings: Settings, graph: Graph, campaign: Campaign) -> 
     """Write all files of a collection into an empty folder."""
     make_private_folder(draft)
     collection = Collection(draft)
-    write_atomically(draft / f"people{settings.people.suffix}", settings.people.read_bytes())
+    people, links = draft / f"people{settings.people.suffix}", None
+    write_atomically(people, settings.people.read_bytes())
     if settings.links is None:
         write_atomically(collection.ids_file, write_text_table(["id"], ([name] for name in graph.names)))
     else:
-        write_atomically(draft / f"links{settings.links.suffix}", settings.links.read_bytes())
+        links = draft / f"links{settings.links.suffix}"
+        write_atomically(links, settings.links.read_bytes())
     replace(campaign.schema, texts={}).save(collection.schema_file)
     write_atomically(collection.keys_file, new_key() + "\n")
     write_atomically(collection.admin_token_file, new_secret("owner") + "\n")
     write_notice(collection.notice_file, campaign, settings.languages)
+    write_settings(collection.settings_file, settings, people=people.name, links=None if links is None else links.name)
     write_atomically(collection.campaign_file, campaign.to_json() + "\n", public=True)

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
-from veilgraph.errors import CampaignError, RunError
+from veilgraph.collection.open_document import OpenDocument
+from veilgraph.collection.settings import read_settings
+from veilgraph.errors import RunError
 from veilgraph.graph import Graph
 from veilgraph.graph.shards import read_graph
 
@@ -53,6 +56,21 @@ class Collection:
     def notice_file(self) -> Path:
         """What people are told, in each language; the owner edits it."""
         return self.folder / "notice.toml"
+
+    @property
+    def settings_file(self) -> Path:
+        """What the owner decided when the collection began, and how it is served."""
+        return self.folder / "settings.toml"
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """What the owner decided when the collection began."""
+        return read_settings(self.settings_file) if self.settings_file.is_file() else {}
+
+    @property
+    def waves(self) -> Path | None:
+        """Folder of published waves about private neighbours; None if people are asked about no neighbours."""
+        return self.folder / "waves" if self.ids_file.is_file() else None
 
     @property
     def keys_file(self) -> Path:
@@ -131,12 +149,14 @@ class Collection:
         return max(finished, key=lambda path: (path / "training.json").stat().st_mtime, default=None)
 
     @cached_property
+    def document(self) -> OpenDocument:
+        """The document that is open now: the campaign, or the newest wave about neighbours after it."""
+        return OpenDocument.read(self.campaign_file, waves=self.waves)
+
+    @property
     def campaign(self) -> Campaign:
-        """The campaign, checked."""
-        try:
-            return Campaign.from_json(self.campaign_file.read_bytes())
-        except CampaignError as error:
-            raise CampaignError(f"{self.campaign_file}: {error}") from None
+        """The document that is open now, checked."""
+        return self.document.campaign
 
     @cached_property
     def graph(self) -> Graph:

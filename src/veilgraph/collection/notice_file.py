@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from veilgraph.campaign.information_duties import DUTIES
 from veilgraph.campaign.notice import read_time
 from veilgraph.errors import CampaignError
 from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.privacy.strict_json import TIME_FORMAT
 
 _HEADER = """\
 # What people are told. Fill in what is "", change what you like, and run 'veilgraph init' on this folder again:
@@ -24,6 +27,7 @@ _HEADER = """\
 
 """
 _TIMES = ("closes", "retention")
+_CLOSING = re.compile(r"^closes\s*=.*$", re.MULTILINE)
 _KEYS = ("purpose", "contact", *_TIMES, "note", "texts")
 
 
@@ -58,10 +62,23 @@ def write_notice(path: Path, campaign: Campaign, languages: Sequence[str]) -> No
     write_atomically(path, _HEADER + tomli_w.dumps(document), public=True)
 
 
-def read_notice(path: Path) -> dict[str, Any]:
-    """Return what `Campaign.revise` takes: purpose, contact, times, note and texts. Blanks are left out."""
+def write_closing(path: Path, closes: datetime) -> None:
+    """Write another closing time; all that the owner wrote besides stays as it is."""
+    _read(path)  # a file that is no notice is refused
+    text, line = path.read_text(encoding="utf-8-sig"), f'closes = "{closes.strftime(TIME_FORMAT)}"'
+    replaced, found = _CLOSING.subn(line, text, count=1)
+    write_atomically(path, replaced if found else f"{line}\n{text}", public=True)
+
+
+def read_notice(path: Path, *, zone: str = "UTC") -> dict[str, Any]:
+    """Return what `Campaign.revise` takes: purpose, contact, times, note and texts. Blanks are left out.
+
+    Args:
+        path: the file.
+        zone: time zone of times without an offset.
+    """
     said = _without_blanks(_read(path))
-    return said | {key: read_time(said[key], name=key) for key in _TIMES if key in said}
+    return said | {key: read_time(said[key], zone=zone, name=key) for key in _TIMES if key in said}
 
 
 def languages_of(path: Path) -> tuple[str, ...]:

@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.notice import read_time
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph, read_ids
@@ -16,6 +19,11 @@ from veilgraph.graph.shards import read_graph
 from veilgraph.privacy.schema import FeatureSchema
 
 _CONTACTS = ("histogram", "class", "list")
+_HEADER = """\
+# What was decided when this collection began. Reports are bound to most of it, and what people are told is in
+# notice.toml: to change something else here changes nothing.
+
+"""
 _LISTS = ("answers", "languages")
 _PATHS = ("people", "links", "schema")
 
@@ -127,6 +135,23 @@ def read_settings(path: Path) -> dict[str, Any]:
             raise RunError(f"{path}: '{key}' is unknown; write some of {', '.join(kinds)}")
         read[key] = _read_value(path, key, value, kinds[key])
     return read
+
+
+def write_settings(path: Path, settings: Settings, *, people: str, links: str | None) -> None:
+    """Write settings beside the files of a collection, as `read_settings` reads them.
+
+    Args:
+        path: the file.
+        settings: what the owner decided.
+        people: name of the copied table of people.
+        links: name of the copied table of links; None if there is none.
+    """
+    files = {"people": people, "links": links, "schema": None if settings.schema is None else "schema.toml"}
+    decided = {each.name: getattr(settings, each.name) for each in fields(Settings) if each.name != "now"} | files
+    said = {name: list(value) if isinstance(value, tuple) else value for name, value in decided.items()}
+    write_atomically(
+        path, _HEADER + tomli_w.dumps({name: value for name, value in said.items() if value or value == 0})
+    )
 
 
 def _read_value(path: Path, key: str, value: object, kind: type) -> Any:

@@ -97,7 +97,7 @@ def standing(collection: Collection, *, now: datetime, watch: Watch = unwatched)
     answered = asked - silent - withdrawals - objections
     assessment = None
     if answered >= FEWEST:
-        source = open_source(campaign, collection.graph, store=collection.store)
+        source = open_source(campaign, collection.graph, store=collection.store, tables=collection.waves)
         assessment = assess_collection(source, TrainingOptions(), now=now, watch=watch)
     return Standing(
         folder=collection.folder,

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, replace
+from datetime import UTC, datetime
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -24,6 +25,7 @@ from veilgraph.campaign.neighbours.people_file import people_file
 from veilgraph.campaign.neighbours.series import read_table_file
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.plausibility import PlausibleShares
+from veilgraph.campaign.round_schedule import read_campaign
 from veilgraph.campaign.tokens import read_keys
 from veilgraph.collector.app import CampaignApp
 from veilgraph.collector.assessment_file import AssessmentFile, parse_duration
@@ -59,7 +61,7 @@ class CampaignFiles:
         plausible: class shares that the owner declared plausible, .toml.
         assessment: file that `campaign progress --out` writes.
         assess_every: duration after which the assessment is computed again, such as 6h.
-        tables: folder of a series about neighbours that 'neighbours publish' writes: tables, and the documents of
+        tables: folder of a series about neighbours that 'veilgraph open-round' writes: tables, and the documents of
             waves. The newest wave in it is served, and later ones are taken up.
     """
 
@@ -113,7 +115,7 @@ class CampaignFiles:
         check_separate(secrets)
         graph = (read_graph or _read_graph)(self.graph, self.nodes)
         try:
-            campaign = Campaign.from_json(self.campaign.read_bytes())
+            campaign = read_campaign(self.campaign, now=datetime.now(UTC))
             check_graph(campaign, graph)
         except CampaignError as error:
             raise CampaignError(f"{self.campaign}: {error}") from None

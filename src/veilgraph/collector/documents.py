@@ -37,7 +37,7 @@ class Documents:
             if campaign.notice.version < newest:
                 raise StoreError(
                     f"the campaign file holds notice {campaign.notice.version}, and notice {newest} was served before: "
-                    "use the newest file, or 'veilgraph campaign revise'"
+                    "put the newest file back"
                 )
             if self.write(connection, campaign):
                 detail = {

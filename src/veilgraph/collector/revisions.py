@@ -1,4 +1,4 @@
-"""Revised notices: a running collector takes up a changed campaign file by itself.
+"""Revised notices: a running collector takes up a changed campaign file, and scheduled rounds that open, by itself.
 
 Reports are bound to the other part of the document, so a file with another id is another campaign, and is not taken up.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.notice import time_in_words
+from veilgraph.campaign.round_schedule import ScheduledRound, due, read_schedule, schedule_path
 from veilgraph.collector.watched_files import WatchedFiles
 from veilgraph.errors import CampaignError
 
@@ -24,18 +26,25 @@ class RevisedFile:
     Args:
         path: the campaign file.
         current: campaign that is served now.
+        clock: the time.
     """
 
-    def __init__(self, path: Path, current: Campaign) -> None:
-        self._path, self._current = path, current
-        self._files = WatchedFiles(lambda: [path])
+    def __init__(
+        self, path: Path, current: Campaign, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._path, self._current, self._clock = path, current, clock
+        self._document, self._rounds = current, read_schedule(path)
+        self._files = WatchedFiles(lambda: [each for each in (path, schedule_path(path)) if each.exists()])
 
     def poll(self) -> Campaign | None:
-        """Return the campaign with its revised notice if the file changed to one; log why another change is refused."""
-        if not self._files.have_changed():
-            return None
+        """Return the campaign with its revised notice if there is one; log why another change of the file is refused.
+
+        A notice is revised by the file, and by a scheduled round that opens.
+        """
         try:
-            revised = Campaign.from_json(self._path.read_bytes())
+            if self._files.have_changed():
+                self._document, self._rounds = self._read()
+            revised = due(self._document, self._rounds, now=self._clock())
             self._check(revised)
         except (OSError, CampaignError) as error:
             why = f"it cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
@@ -48,16 +57,23 @@ class RevisedFile:
         logger.info("notice %d of campaign %s is taken up; open until %s", revised.notice.version, revised.id, closes)
         return revised
 
+    def _read(self) -> tuple[Campaign, tuple[ScheduledRound, ...]]:
+        document = Campaign.from_json(self._path.read_bytes())
+        self._check(due(document, (rounds := read_schedule(self._path)), now=self._clock()))
+        return document, rounds
+
     def _check(self, revised: Campaign) -> None:
         before, after = self._current.notice.version, revised.notice.version
         if revised.id != self._current.id:
             raise CampaignError(f"it holds another campaign, {revised.id}: start a collector for it")
         if after < before:
             raise CampaignError(
-                f"it holds notice {after}, older than {before}, which devices have seen: use 'campaign revise'"
+                f"it holds notice {after}, older than {before}, which devices have seen: put the newest file back"
             )
         if after == before and revised != self._current:
-            raise CampaignError(f"it holds another notice of the same version, {after}: use 'campaign revise'")
+            raise CampaignError(
+                f"it holds another notice of the same version, {after}: revise it with 'veilgraph init'"
+            )
 
 
 async def take_up_revisions(file: RevisedFile, take_up: Callable[[Campaign], None], *, seconds: float = 2.0) -> None:

@@ -90,7 +90,7 @@ class ServedCampaign:
     def followed_by(self, wave: PublishedWave) -> ServedCampaign:
         """Return what is served when the next wave of the folder is open."""
         if self.series is None:
-            raise RunError("the next wave needs --tables, the folder that 'neighbours publish' wrote")
+            raise RunError("the next wave needs --tables, the folder that 'veilgraph open-round' wrote")
         asked = series_of(wave.campaign.asked)
         people = self.published.get(asked.people) or people_file(self.graph.names)
         return replace(

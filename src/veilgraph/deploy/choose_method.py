@@ -38,7 +38,7 @@ def method_for_campaign(
     if not campaign.asked.answers and not graph.num_edges:
         raise FitError(
             "the graph has no edges, and no wave about neighbours is published yet: publish one with "
-            "'veilgraph neighbours publish', and give --tables, the folder of the series"
+            "'veilgraph open-round'; without the folder of the collection, give --tables, too"
         )
     entry = find_method_for_campaign(name, campaign.feature_mechanism, has_edges=campaign.asked.has_edges)
     given = {key: value for key, value in parameters.items() if value is not None}

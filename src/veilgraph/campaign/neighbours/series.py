@@ -225,14 +225,14 @@ def read_table_file(folder: Path | None, series: NeighbourSeries, *, people: int
     if series.table is None:
         return None
     if folder is None:
-        raise CampaignError("the tables of the series are missing: give --tables, the folder of 'neighbours publish'")
+        raise CampaignError("the tables of the series are missing: give --tables, the folder of the published waves")
     path = table_path(folder, series.table)
     try:
         content = path.read_bytes()
     except OSError as error:
         raise CampaignError(
             f"{path}, the table of wave {series.wave}, cannot be read ({error.strerror}): give the folder that "
-            "'neighbours publish' wrote"
+            "'veilgraph open-round' wrote"
         ) from None
     series.check_table(content, people=people)
     return content

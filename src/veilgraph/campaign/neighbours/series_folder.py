@@ -1,6 +1,6 @@
 """The folder of a series about private neighbours: its published tables, and the document of each wave.
 
-A wave is complete there when its table is: `neighbours publish` writes the document last. Documents are found by what
+A wave is complete there when its table is: `veilgraph open-round` writes the document last. Documents are found by what
 they say, whatever their files are called.
 """
 
@@ -86,7 +86,7 @@ def newest_document(folder: Path | None, campaign: Campaign) -> Campaign:
 
 
 def wave_path(folder: Path, wave: int) -> Path:
-    """Return the file in which `neighbours publish` writes the document of a wave."""
+    """Return the file in which `veilgraph open-round` writes the document of a wave."""
     return folder / f"wave-{wave}.json"
 
 

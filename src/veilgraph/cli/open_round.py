@@ -1,0 +1,219 @@
+"""`veilgraph open-round`: open the next round, schedule it, or publish the next wave about private neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbours.next_wave import NextWave
+from veilgraph.campaign.neighbours.series_folder import wave_path
+from veilgraph.campaign.neighbours.wave import series_of
+from veilgraph.campaign.notice import time_in_words
+from veilgraph.campaign.round_schedule import ScheduledRound, read_schedule, schedule_path, scheduled, write_schedule
+from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.cli.campaign_facts import facts_of
+from veilgraph.cli.deadlines import DAY, read_future, revised
+from veilgraph.cli.named_files import Place
+from veilgraph.cli.options import CapOption, JsonOption, PlaceArgument, takes_groups
+from veilgraph.cli.output import Facts, emit
+from veilgraph.collection import Collection
+from veilgraph.errors import RunError
+from veilgraph.graph import PerturbedGraph
+from veilgraph.privacy.mechanisms.registry import answer_mechanism
+from veilgraph.privacy.plain_text import counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WaveOptions:
+    """What a wave asks about neighbours, and of whom."""
+
+    epsilon: Annotated[
+        float | None, typer.Option(help="Private contacts: budget of the wave, under the relation of its answer.")
+    ] = None
+    cap: CapOption = None
+    turns: Annotated[
+        int | None,
+        typer.Option(help="Private contacts: each person answers one of this number of waves; with the first alone."),
+    ] = None
+
+    def check(self, answer: str) -> None:
+        """Refuse turns of a list, and fewer than two."""
+        if self.turns is not None and answer == "list":
+            raise RunError("--turns is for histogram and class: a list is the only wave of its series, for everybody")
+        if self.turns is not None and self.turns < 2:
+            raise RunError(
+                f"--turns is {self.turns}: give 2 or more, or leave it out, and everybody answers every wave"
+            )
+
+    def check_none(self) -> None:
+        """Refuse options of a wave where rounds are asked."""
+        for name in ("epsilon", "cap", "turns"):
+            if getattr(self, name) is not None:
+                raise RunError(f"this collection asks the same again in rounds: leave --{name} out")
+
+
+@takes_groups
+def open_round(
+    folder: PlaceArgument,
+    wave: _WaveOptions,
+    closes: Annotated[
+        str | None, typer.Option(help=f"The last day of the round: {DAY}.", show_default="that of the collection")
+    ] = None,
+    opens: Annotated[str | None, typer.Option(help="Open it then, and not now: a day or a time.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Open the next round now or on a later day, or publish the next wave about private contacts.
+
+    A running collector takes it up. A wave is computed from all that is stored, in FOLDER/waves.
+    """
+    place = Place.at(folder)
+    if place.home is not None and place.home.waves is not None:
+        if opens is not None:
+            raise RunError("a wave is computed from the answers before it: leave --opens out, and publish it then")
+        emit(_publish(place.home, wave, closes, place.zone), as_json=as_json)
+        return
+    wave.check_none()
+    emit(_open(place, closes, opens), as_json=as_json)
+
+
+def _open(place: Place, closes: str | None, opens: str | None) -> Facts:
+    """Open the next round, or schedule it."""
+    campaign, rounds = place.campaign, read_schedule(place.document.path)
+    number = campaign.notice.open_round
+    if number is None:
+        raise RunError(
+            "this collection asks once: rounds are asked for when it begins ('rounds' in the file of 'veilgraph init "
+            "--from')"
+        )
+    ahead = tuple(each for each in rounds if each.number > number)
+    if opens is None:
+        if ahead:
+            raise RunError(
+                f"round {ahead[0].number} opens by itself at {time_in_words(ahead[0].opens)}: give --opens for the one "
+                f"after it, or edit {schedule_path(place.document.path)}"
+            )
+        until = {} if closes is None else {"closes": read_future(closes, place.zone)}
+        if not until and not campaign.is_open(datetime.now(UTC)):
+            raise RunError("the collection is closed: give --closes, the last day of the round")
+        return revised(place.revise(open_round=number + 1, **until))
+    if closes is None:
+        raise RunError("--closes is missing, the last day of a round that opens by itself")
+    following = ScheduledRound(
+        number=max([number, *(each.number for each in ahead)]) + 1,
+        opens=read_future(opens, place.zone, name="opens"),
+        closes=read_future(closes, place.zone),
+    )
+    whole = scheduled(campaign, ahead, following)
+    write_schedule(place.document.path, whole)
+    return Facts(
+        facts_of(campaign) | {"scheduled": [_as_json(each) for each in whole]}, _planned(campaign, whole, place)
+    )
+
+
+def _planned(campaign: Campaign, rounds: list[ScheduledRound], place: Place) -> Iterator[str]:
+    yield from campaign.asked.words.open_round(campaign.notice.open_round)
+    for each in rounds:
+        yield f"Round {each.number} opens at {time_in_words(each.opens)}, until {time_in_words(each.closes)}."
+    yield f"A running collector opens them by itself; they are in {schedule_path(place.document.path)}."
+
+
+def _as_json(each: ScheduledRound) -> dict[str, Any]:
+    return {"round": each.number, "opens": time_in_words(each.opens), "closes": time_in_words(each.closes)}
+
+
+def _publish(home: Collection, asked: _WaveOptions, closes: str | None, zone: str) -> PublishedWave:
+    """Publish the next wave in the folder of a collection."""
+    tables, people = home.folder / "waves", home.graph
+    name = str(home.settings.get("contacts", "histogram"))
+    asked.check(name)
+    if asked.epsilon is None or closes is None:
+        raise RunError("give --epsilon, the budget of the wave, and --closes, its last day")
+    until = read_future(closes, zone)
+    with needs_extra("server"):
+        from veilgraph.deploy.publish_wave import publish_wave
+    answer = answer_mechanism(
+        name,
+        num_classes=home.campaign.schema.num_classes,
+        people=people.num_nodes,
+        epsilon=asked.epsilon,
+        cap=asked.cap,
+    )
+    following = NextWave(answer=answer, closes=until, turns=asked.turns)
+    made, perturbed = publish_wave(home.store, home.campaign, people, following, tables=tables, watch=show_progress)
+    return PublishedWave(made, people.names, perturbed, tables)
+
+
+@dataclass(frozen=True)
+class PublishedWave:
+    """A wave that was published.
+
+    Attributes:
+        campaign: the document of the wave.
+        names: the people of the series.
+        perturbed: the reports that its table was learned from.
+        tables: folder of the series.
+    """
+
+    campaign: Campaign
+    names: tuple[str, ...]
+    perturbed: PerturbedGraph
+    tables: Path
+
+    @property
+    def _answers(self) -> list[int]:
+        return [int(wave.has_answer.sum()) for wave in self.perturbed.neighbour_waves]
+
+    @property
+    def _asked(self) -> int:
+        return sum(map(self.campaign.asked.documents.is_asked, self.names))
+
+    @property
+    def _file(self) -> Path:
+        return wave_path(self.tables, self.campaign.asked.documents.number)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The wave as JSON-ready values."""
+        series = series_of(self.campaign.asked)
+        return {
+            "id": self.campaign.id,
+            "series": series.first,
+            "wave": series.wave,
+            "turns": series.turns,
+            "asked": self._asked,
+            "table": series.table,
+            "people": series.people,
+            "label_reports": int(self.perturbed.has_label.sum()),
+            "answers": self._answers,
+            "guarantee": self.campaign.guarantee.as_dict(),
+            "wave_guarantee": series.wave_guarantee.as_dict(),
+            "out": str(self._file),
+        }
+
+    @property
+    def sentences(self) -> list[str]:
+        """The wave in words."""
+        series, tables, answers = series_of(self.campaign.asked), self.tables, self._answers
+        told = f" and {sum(answers):,} answers of {counted(len(answers), 'wave')}" if answers else ""
+        labels = counted(int(self.perturbed.has_label.sum()), "label report")
+        return [
+            f"Wave {series.wave} of series {series.first}: campaign {self.campaign.id}.",
+            *([] if series.turns is None else [_turn_in_words(series.turns, self._asked, len(self.names))]),
+            f"Devices randomize the list itself, and need the file of people alone: {tables / series.people}.people. "
+            "It is the only wave of the series."
+            if series.table is None
+            else f"Its table is learned from {labels}{told}: {tables / series.table}.beliefs.",
+            *self.campaign.asked.words.guarantee,
+            f"Open until {time_in_words(self.campaign.notice.closes)}. Written to {self._file}.",
+            "A running collector takes it up within seconds.",
+        ]
+
+
+def _turn_in_words(turns: int, answering: int, people: int) -> str:
+    return f"Each person answers one of {turns} waves, and this is the turn of {answering:,} of {people:,} people."
