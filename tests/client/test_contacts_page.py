@@ -29,7 +29,7 @@ from tests.support.neighbour_series import (
     first_document,
     waves_of,
 )
-from tests.support.participant_page import SUBMIT, Collector, ready, serving, shown
+from tests.support.participant_page import CHECK, SUBMIT, Collector, ready, serving, shown
 from tests.support.running_collector import collector_of, listening
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave
@@ -45,6 +45,7 @@ from veilgraph.privacy.mechanisms import RandomizedNeighbourList
 pytestmark = NEEDS_CHROMIUM
 
 INVITATION = "#node=u0&token=t0ken"
+LIMIT_OF_2 = "document.getElementById('contact-limit').value = '2';"
 
 
 @contextmanager
@@ -75,7 +76,7 @@ def test_a_person_names_contacts_sees_the_answer_and_sends_it_alone(page: Page, 
     wave = waves_of(HISTOGRAM)[1]
     with serving_wave(wave) as collector:
         ready(page, collector.url + INVITATION, width=width, dark=dark)
-        assert levels(page) == ["near certainty", "74 in 100", "89 in 100"]
+        assert levels(page) == ["almost certain", "74 in 100", "89 in 100"]
         assert shown(page, "weak")
         assert "Your whole list is not protected" in text(page, "weak")
         assert "2.72 times as likely" in text(page, "exact")  # e^1
@@ -87,7 +88,7 @@ def test_a_person_names_contacts_sees_the_answer_and_sends_it_alone(page: Page, 
         assert collector.received == [], "sent before the person agreed"
         assert page.run("document.documentElement.scrollWidth") == width
         assert page.run("document.querySelector('#rows td').textContent") == "2 contacts"
-        said = page.run("[...document.querySelectorAll('.set li')].map(item => item.textContent)")
+        said = page.run("[...document.querySelectorAll('#rows .set li')].map(item => item.textContent)")
         page.run("document.getElementById('send').click()")
         page.until("!document.getElementById('done').hidden")
         ((node, token, report),) = collector.received
@@ -133,7 +134,7 @@ def test_a_kept_answer_is_shown_again_without_the_list(page: Page) -> None:
         said = text(page, "raw")
         ready(page, collector.url + INVITATION)
         assert not shown(page, "form")
-        assert page.run("document.querySelector('#rows td').textContent") == "not kept"
+        assert page.run("document.querySelectorAll('#rows td').length") == 1, "the list was kept"
         assert text(page, "raw") == said
 
 
@@ -157,7 +158,7 @@ def test_a_person_sees_how_many_people_a_changed_list_names_and_sends_it(page: P
     """One entry costs 2, so 89 in 100; both ends 4, so 99 in 100. Of 3000 people 3000 / (1 + e^2) = 357.6 are named."""
     with serving_list(3000, 2.0) as (collector, wave):
         ready(page, collector.url + INVITATION, width=width, dark=dark)
-        assert levels(page) == ["near certainty", "89 in 100", "99 in 100"]
+        assert levels(page) == ["almost certain", "89 in 100", "99 in 100"]
         assert "who your contacts are, taken together" in text(page, "weak")
         assert "7.39 times as likely" in text(page, "exact")  # e^2
         page.run(fill("u1\nu2\n u1 ", limit=2.5))
@@ -311,7 +312,7 @@ def test_in_turns_the_page_says_what_one_round_costs_and_counts_no_other(page: P
         assert said.endswith(
             "for that answer and your whole list, 94 in 100; for that answer and any one contact, 90 in 100."
         )
-        assert "chance cannot change your answers a second time" in text(page, "once")
+        assert "not change them." in text(page, "once")
         page.run(fill("u0\nu3"))
         page.until("!document.getElementById('review').hidden")
         page.run("document.getElementById('send').click()")
@@ -332,7 +333,7 @@ def test_a_name_that_is_typed_decides_whose_turn_it_is_and_can_be_corrected(page
         page.run(f"document.getElementById('contacts').value = 'u3'; {{{typed.format('u0')}{change}}}")
         page.until("!document.getElementById('turn').hidden")
         assert "yours was round 1 of 3" in text(page, "turn")
-        for part in ("asking", "agreement", "guarantee", "points"):
+        for part in ("asking", "checking", "guarantee", "points"):
             assert not shown(page, part), part
         for part in ("name-field", "code-field"):
             assert shown(page, part), "a person can withdraw in the turn of others, too"
@@ -435,22 +436,31 @@ def test_a_limit_that_is_too_small_is_told_and_nothing_is_drawn(page: Page) -> N
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_name_that_is_not_in_the_survey_is_told_after_the_draw_to_the_person_alone(page: Page, width: int) -> None:
+def test_a_contact_who_is_not_in_the_survey_is_named_before_the_draw_to_the_person_alone(
+    page: Page, width: int
+) -> None:
     wave = waves_of(HISTOGRAM)[1]
     with serving_wave(wave) as collector:
         ready(page, collector.url + INVITATION, width=width)
-        page.run(fill("u1\nu6161", 2.0))
-        page.until("!document.getElementById('review').hidden")
+        page.run("document.getElementById('contacts').value = 'u1';" + LIMIT_OF_2 + CHECK)
+        page.until("!document.getElementById('checking').hidden")
+        assert not shown(page, "unlisted")
+        asked = collector.asked_from.copy()
+        page.run("document.getElementById('change').click()")
+        page.run("document.getElementById('contacts').value = 'u1\\nu6161';" + CHECK)
+        page.until("!document.getElementById('checking').hidden")
         assert shown(page, "unlisted")
         assert "count for nothing in your answer" in text(page, "unlisted")
-        assert "u6161" in text(page, "unlisted-names")
-        assert page.run(f"localStorage.getItem('veilgraph:{wave.id}')") is not None
+        assert text(page, "unlisted-names") == "u6161"
+        assert collector.asked_from == asked, "the collector learns of it"
+        assert page.run(f"localStorage.getItem('veilgraph:{wave.id}')") is None, "drawn before the person agreed"
+        page.run("document.getElementById('consent').click(); document.getElementById('draw').click()")
+        page.until("!document.getElementById('review').hidden")
         assert "6161" not in page.run("JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
         assert page.run("document.documentElement.scrollWidth") == width
         page.run("document.getElementById('send').click()")
         page.until("!document.getElementById('done').hidden")
         assert "6161" not in json.dumps(collector.received)
-        assert "6161" not in text(page, "unlisted-names")
         assert page.complaints == []
 
 
@@ -472,7 +482,7 @@ def test_a_list_that_is_not_protected_is_not_counted_as_nothing(page: Page) -> N
         ready(page, collector.url + INVITATION)
         page.run(fill("u1", 4.0))
         page.until("!document.getElementById('review').hidden")
-        assert "1 points for any one contact, and the whole list is not protected; as" in text(page, "entries")
+        assert "1 points for any one contact, and the whole list is not protected; the survey" in text(page, "entries")
         collector.campaign = two.to_json()
         ready(page, collector.url + INVITATION)
         assert text(page, "spent").endswith(
@@ -587,6 +597,11 @@ def test_everyone_can_use_it_in_every_language(page: Page, tag: str, answers: li
         prefer(page, tag)
         ready(page, collector.url + INVITATION)
         found: list[Any] = violations(page)
+        limit = "const field = document.getElementById('contact-limit'); if (field) field.value = '3';"
+        page.run(f"{{{limit}}} document.getElementById('contacts').value = 'nobody';" + CHECK)
+        page.until("!document.getElementById('checking').hidden")
+        found += violations(page)
+        page.run("document.getElementById('change').click()")
         page.run(fill("u1", 3.0))
         page.until("!document.getElementById('review').hidden")
         assert found + violations(page) == []

@@ -13,13 +13,23 @@ import pytest
 from tests.support.axe import needs_axe, violations
 from tests.support.browser_module import BROWSER
 from tests.support.chromium import Page, needs_chromium
-from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SCHEMA, SUBMIT, ready, serving
+from tests.support.participant_page import CAMPAIGN, CHECK, FILL, INVITATION, SCHEMA, SUBMIT, ready, serving
 from veilgraph.collector.reports import Standing
 
 TABLES: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((BROWSER / "languages").iterdir())
 }
-PAGE = ("participant.js", "about.js", "form.js", "review.js", "problems.js", "contacts.js", "figures.js", "delivery.js")
+PAGE = (
+    "participant.js",
+    "about.js",
+    "form.js",
+    "guarantee.js",
+    "review.js",
+    "problems.js",
+    "contacts.js",
+    "figures.js",
+    "delivery.js",
+)
 # Words of the field, in the five languages.
 JARGON = re.compile(
     r"epsilon|épsilon|إبسيلون|إبسلون|ε|\btokens?\b|\bjetons?\b|\bfichas?\b|الرمز المميز|randomi|aleatoriz|aléatoiris"
@@ -93,9 +103,14 @@ def test_every_phrase_is_used_and_every_used_phrase_exists() -> None:
     assert {key for key in named if key.split(".")[0] in {"problem", "review", "done", "level"} and "." in key} <= set(
         TABLES["en"]
     )
-    composed = {"review.some.before", "review.chosen.before", "review.any", "review.none"} | {
-        f"standing.{word.value}" for word in Standing
-    }
+    composed = {
+        "review.some.before",
+        "review.chosen.before",
+        "review.any",
+        "review.none",
+        "organisers.retention",
+        "organisers.broken",
+    } | {f"standing.{word.value}" for word in Standing}
     assert set(TABLES["en"]) - used - named <= composed
 
 
@@ -304,7 +319,10 @@ def test_axe_finds_no_barrier_in_any_language_on_a_phone_or_on_paper(page: Page,
         prefer(page, tag)
         ready(page, collector.url, width=390, dark=dark)
         check("the form")
-        page.run("node.value = 'u1'; code.value = 'wrong';" + FILL + SUBMIT)
+        page.run("node.value = 'u1'; code.value = 'wrong';" + FILL + CHECK)
+        page.until("!checking.hidden")
+        check("the check")
+        page.run("document.getElementById('draw').click()")
         page.until("!review.hidden")
         check("the review")
         page.run("send.click()")
@@ -313,5 +331,7 @@ def test_axe_finds_no_barrier_in_any_language_on_a_phone_or_on_paper(page: Page,
         page.run("code.value = 'right'; send.click()")
         page.until("!done.hidden")
         check("the end")
+        ready(page, collector.url + "#node=u1&token=right", width=390, dark=dark)
+        check("a later visit")
         page.run("document.querySelector('#done .someone').click()")
         check("a second person")

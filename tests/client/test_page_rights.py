@@ -88,7 +88,7 @@ def test_who_may_have_answered_draws_nothing(
     ready(page, collector.url + INVITATION)
     page.run(FILL + SUBMIT)
     refused(page, said)
-    assert shown(page, "form")
+    assert shown(page, "checking")
     assert drawn(page) == []
     assert collector.received == []
     assert is_visible(page, "code") == (standing[0] == 401)

@@ -16,7 +16,7 @@ import pytest
 from tests.support.campaigns import campaign
 from tests.support.chromium import NEEDS_CHROMIUM, Page
 from tests.support.forgeries import rewritten
-from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SUBMIT, Collector, ready, serving, shown
+from tests.support.participant_page import CAMPAIGN, CHECK, FILL, INVITATION, SUBMIT, Collector, ready, serving, shown
 from veilgraph.campaign import Report
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -105,7 +105,7 @@ def test_a_mistyped_name_is_found_before_anything_is_drawn(page: Page, collector
     ready(page, collector.url)
     page.run(TYPE.format(node="u11", code="t0ken") + FILL + SUBMIT)
     page.until("document.getElementById('problem').textContent.includes('do not belong together')")
-    assert shown(page, "form")
+    assert shown(page, "checking")
     collector.standing = (200, b'{"status": "missing", "rounds": []}')
     page.run("document.getElementById('node').value = ' u1 '; document.getElementById('code').value = 't0ken'")
     page.run(SUBMIT)
@@ -179,20 +179,64 @@ def test_a_page_that_is_loaded_again_shows_where_the_person_stands(page: Page, c
     assert page.run("sessionStorage.length") == 1
 
 
-def test_another_tab_shows_the_only_report_and_asks_for_the_code(page: Page, collector: Collector) -> None:
+def test_another_tab_shows_nobodys_report_before_name_and_code(page: Page, collector: Collector) -> None:
+    """On a shared phone, the second person does not learn who was the first."""
     ready(page, collector.url + INVITATION)
     drawn = draw(page)
     page.new_tab()
     ready(page, collector.url)
+    assert shown(page, "form")
+    assert shown(page, "known")
+    assert "u/17" not in page.run("document.documentElement.textContent")
+    page.run(TYPE.format(node="u/17", code=""))
+    assert not shown(page, "review")
+    page.run(TYPE.format(node="u/17", code="t0ken"))
+    page.until("!document.getElementById('review').hidden")
     assert words(page, "raw") == drawn
-    send(page)
-    page.until("document.getElementById('problem').textContent.includes('enter the code')")
-    page.run("document.getElementById('code').value = 't0ken'")
     send(page)
     page.until("!document.getElementById('done').hidden")
     page.run("document.querySelector('#done .someone').click()")
     assert shown(page, "form")
     assert shown(page, "shared")
+
+
+def test_a_second_person_on_a_phone_sees_no_name_of_the_first(page: Page, collector: Collector) -> None:
+    ready(page, collector.url + INVITATION)
+    draw(page)
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    ready(page, collector.url + "#node=u2&token=secret")
+    page.run(FILL + CHECK)
+    page.until("!document.getElementById('checking').hidden")
+    assert shown(page, "shared")
+    assert "u/17" not in page.run("document.documentElement.textContent")
+    assert "u/17" not in page.run("[...document.querySelectorAll('input')].map((field) => field.value).join()")
+
+
+def test_a_typed_name_is_stored_when_the_collector_knows_its_code_and_not_before(
+    page: Page, collector: Collector
+) -> None:
+    collector.standing = (401, b'{"error": "wrong_token"}')
+    ready(page, collector.url)
+    page.run(TYPE.format(node="anna-maria", code="wrong") + FILL + SUBMIT)
+    page.until("document.getElementById('problem').textContent.includes('do not belong together')")
+    assert "anna-maria" not in page.run("JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
+
+
+def test_what_was_sent_stays_visible_with_the_day_on_later_visits(page: Page, collector: Collector) -> None:
+    page.call("Emulation.setTimezoneOverride", timezoneId="Pacific/Kiritimati")  # where it is the next day already
+    ready(page, collector.url + INVITATION)
+    draw(page)
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    said = page.run("[...document.querySelectorAll('#rows tr')].map(row => row.lastChild.textContent)")
+    assert words(page, "done-heading") == "Received. Thank you."
+    ready(page, collector.url + INVITATION)
+    assert words(page, "done-heading") == "You answered this on February 1, 2027. Nothing more to do."
+    assert is_visible(page, "rows")
+    assert page.run("[...document.querySelectorAll('#rows tr')].map(row => row.lastChild.textContent)") == said
+    assert page.run("document.querySelectorAll('#rows td').length") == len(said), "the true answers were kept"
+    page.call("Emulation.setTimezoneOverride", timezoneId="")
 
 
 def test_a_closed_campaign_shows_its_purpose_and_contact(page: Page) -> None:

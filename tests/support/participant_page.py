@@ -39,7 +39,15 @@ document.getElementById("q2").value = "4";
 document.querySelectorAll("input[name=q3]")[1].click();
 document.getElementById("consent").click();
 """
-SUBMIT = "document.querySelector('#form button').click()"
+CHECK = "document.getElementById('next').click()"
+# Through the check of the answers to the draw; a form that cannot be submitted draws nothing.
+SUBMIT = """(async () => {
+const part = (name) => document.getElementById(name);
+if (!part("form").hidden) part("next").click();
+for (let i = 0; i < 100 && part("checking").hidden && part("form").checkValidity(); i++)
+  await new Promise((done) => setTimeout(done, 20));
+if (!part("checking").hidden) part("draw").click();
+})()"""
 
 
 def answer_to(body: bytes) -> bytes:

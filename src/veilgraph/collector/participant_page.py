@@ -1,7 +1,7 @@
 """The participant's page: made of the files of the package when a collector starts, and served to whole crowds.
 
 All modules are one script: a page takes few requests, which may all come from one address at once. The script is what
-the modules say without their comments, each in a function of its own, in place of `import` and `export`.
+the modules say without comments and indentation, each in a function of its own, in place of `import` and `export`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _IMPORT = re.compile(r'^import \{([\w$,\s]+)\} from "\./(\w+)\.js";$', re.MULTIL
 _IMPORT_LATER = re.compile(r'\bimport\("\./(\w+)\.js"\)')
 _EXPORT = re.compile(r"^export ((?:async )?function\*?|const|class) ([\w$]+)", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*(?://.*|/\*[\s\S]*?\*/)[ \t]*\n", re.MULTILINE)
+_INDENTATION = re.compile(r"^[ \t]+", re.MULTILINE)
 _LEFT_OVER = re.compile(r"^(?:import|export)\b.*|\bimport\(.*", re.MULTILINE)
 _AT_ONCE, _FOR_EVER = "no-cache", "public, max-age=31536000, immutable"
 
@@ -127,7 +128,7 @@ def _as_function(name: str, source: str) -> str:
     exported = ", ".join(found for _, found in _EXPORT.findall(source))
     body = _IMPORT.sub(r"const {\1} = module_\2;", _COMMENT.sub("", source))
     body = _IMPORT_LATER.sub(r"Promise.resolve(module_\1)", body)
-    body = _EXPORT.sub(r"\1 \2", body)
+    body = _INDENTATION.sub("", _EXPORT.sub(r"\1 \2", body))
     if left_over := _LEFT_OVER.search(body):
         raise ValueError(f"{name}.js imports or exports in a way that no script is made of: {left_over[0]}")
     return f"// {name}.js\nconst module_{name} = (() => {{\n{body}return {{ {exported} }};\n}})();\n"

@@ -1,8 +1,10 @@
-// What the law wants people to be told about a survey: who is responsible, on what basis, and their rights.
+// Who asks, and why, in the organisers' words; and what the law wants people to be told about a survey: who
+// is responsible, on what basis, and their rights.
 
+import { brokenRetention } from "./device.js";
 import { $, element, quoted } from "./elements.js";
 import { theirWords } from "./form.js";
-import { phrase } from "./wording.js";
+import { moment, phrase, say } from "./wording.js";
 
 // Each part: its name, what is said in general, and the text of the organisers.
 const PARTS = [
@@ -14,11 +16,25 @@ const PARTS = [
   ["about.complaint", "about.complaint.all", "supervisory_authority"],
 ];
 
-/** Show each part that something is said about: in the page's language, or in the campaign's first one. */
+/** Say who asks and why, and until when they keep what is sent. */
 export function showAbout(question) {
-  const { texts, language } = question.notice;
-  const said = { ...texts[language], ...theirWords(question) };
+  const { texts, language, retention, ...notice } = question.notice;
+  const theirs = theirWords(question);
+  const { purpose, contact } = { ...notice, ...theirs };
+  $("purpose").replaceChildren(quoted(purpose));
+  say($("contact"), "organisers.contact", { contact: quoted(contact) });
+  promise("retention", retention);
+  promise("broken", brokenRetention(question, localStorage));
+  say($("checked"), "details.checked", { id: element("code", { dir: "ltr" }, question.id) });
+  // In the page's language, or in the campaign's first one.
+  const said = { ...texts[language], ...theirs };
   $("about").replaceChildren(...PARTS.flatMap((part) => inWords(part, said)));
+}
+
+/** Say by when what is sent is deleted, if there is such a promise. */
+function promise(key, date) {
+  $(key).hidden = !date;
+  if (date) say($(key), `organisers.${key}`, { time: moment(new Date(date)) });
 }
 
 function inWords([name, general, key], { [key]: text }) {

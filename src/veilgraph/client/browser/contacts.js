@@ -13,8 +13,9 @@ import {
 } from "./device.js";
 import { $, element, isolated, quoted } from "./elements.js";
 import { add, within } from "./epsilons.js";
-import { certainty, factor, level, likely, points } from "./figures.js";
-import { rowsIn, turnOf, verifyWave } from "./neighbours.js";
+import { certainty, factor, level, likely, points, showFigure } from "./figures.js";
+import { textsOf } from "./form.js";
+import { readPublished, rowsIn, turnOf, unlistedIn, verifyWave } from "./neighbours.js";
 import { number, phrase, say, sentence } from "./wording.js";
 
 // A round asks for the list itself, changed by chance, or for what is published about those on it.
@@ -33,6 +34,9 @@ const OF_BELIEFS = {
   review: "review.single",
 };
 const words = ({ asked: { list } }) => (list ? OF_LISTS : OF_BELIEFS);
+
+/** Return the texts of the question that contacts were asked first. */
+const labelOf = (question) => textsOf(question, { name: question.name, values: question.classes });
 
 /** Verify the document of a round, as a question that asks for nothing else. */
 export async function verifyRound(text, now) {
@@ -61,7 +65,8 @@ export const othersInWords = ({ wave, turns }, own) =>
  *
  * In turns, this round is all that a person answers, but the other end may have answered another one.
  */
-export function explain(question, { text }) {
+export function explain(question) {
+  const { text } = labelOf(question);
   const {
     costs: { wave, label, lists },
     wave: count,
@@ -69,6 +74,8 @@ export function explain(question, { text }) {
     table,
   } = question;
   const { sure, weak, stay } = words(question);
+  const isProtected = wave.any_lists < Infinity;
+  showFigure(isProtected ? wave.any_lists : wave.one_entry, isProtected ? "level.lists" : "level.contact");
   say($("how-sure"), sure);
   $("levels").replaceChildren(
     level(wave.any_lists, "level.lists"),
@@ -78,7 +85,8 @@ export function explain(question, { text }) {
   say($("exact"), "details.contacts", { factor: factor(wave.one_entry) });
   say($("unprotected"), "details.unprotected.contacts");
   $("weak").hidden = wave.any_lists < Math.log(99);
-  say($("weak"), wave.any_lists < Infinity ? "weak" : weak);
+  say($("weak"), isProtected ? "weak" : weak);
+  $("meaning").replaceChildren(...inWords(question));
   say($("stay"), stay);
   say($("once"), turns ? "draw.once" : "draw.round");
   say($("round"), "round.contacts", { round: count });
@@ -166,7 +174,7 @@ export const answerInTurn = (question, name) =>
  * Return the fields for names of contacts, and for a limit where whole lists are not protected or one was
  * set.
  */
-export function fields(question, label) {
+export function fields(question) {
   const area = element("textarea", {
     id: "contacts",
     name: "contacts",
@@ -198,7 +206,6 @@ export function fields(question, label) {
       file,
     ),
     ...(needsLimit(question) ? [limitField()] : []),
-    element("p", { class: "quiet", id: "meaning" }, ...inWords(question, label)),
   ];
 }
 
@@ -231,13 +238,15 @@ export function fillLimit() {
 }
 
 /** Say what is sent: some people, some answers to the question, or a number for each answer. */
-export function inWords({ asked: { sets, list, people }, classes }, label) {
+export function inWords(question) {
+  const { sets, list, people } = question.asked;
   if (list) return listInWords(list, people);
-  if (!sets) return phrase("contacts.counts", { question: quoted(label.text) });
+  const { text } = labelOf(question);
+  if (!sets) return phrase("contacts.counts", { question: quoted(text) });
   return phrase("contacts.names", {
     w: sets.setSize,
-    k: classes.length,
-    question: quoted(label.text),
+    k: question.classes.length,
+    question: quoted(text),
     chance: likely(sets.yes / 2 ** 53),
   });
 }
@@ -280,55 +289,56 @@ export async function draw(text, question, options) {
       });
   }
   const [people, table] = await Promise.all(
-    [question.people, question.table].map((hash) => hash && fetchPublished(hash)),
+    [question.people, question.table].map((hash) => hash && published(hash)),
   );
-  return answerNeighbours(
-    text,
-    { people, table, neighbours: readContacts() },
-    {
-      ...options,
-      unlisted: (names) => {
-        unlisted = { [options.node]: names };
-      },
-    },
-  );
+  return answerNeighbours(text, { people, table, neighbours: readContacts() }, options);
 }
 
-let unlisted = {}; // names that are not among the people, by the person who gave them, until the page is left
+const loaded = new Map(); // published files by their hashes, until the page is left
+
+/** Return a published file, which is loaded once. */
+async function published(hash) {
+  if (!loaded.has(hash)) loaded.set(hash, await fetchPublished(hash));
+  return loaded.get(hash);
+}
 
 /**
- * Say which names count for nothing: here and after the draw alone, because a refusal would tell who is a
- * contact.
+ * Name the contacts that count for nothing, to the person alone: everybody's device loads the same file of
+ * people at this step, and nothing is refused, so that nobody else learns whom it looked up.
  */
-export function showUnlisted({ node }) {
-  const names = (Object.hasOwn(unlisted, node) && unlisted[node]) || [];
+export async function showUnlisted(question) {
+  const people = await readPublished({ ...question, table: null }, await published(question.people), null);
+  const names = await unlistedIn(people, readContacts());
   $("unlisted").hidden = !names.length;
   $("unlisted-names").replaceChildren(...names.map((name) => element("li", {}, quoted(name))));
 }
+
+/** Return the row of the check: the contacts, as they were entered. */
+export const entries = () => [
+  [
+    sentence("contacts.own"),
+    readContacts().length
+      ? element("ul", { class: "set" }, ...readContacts().map((name) => element("li", {}, isolated(name))))
+      : sentence("contacts.count", { count: 0 }),
+  ],
+];
 
 /** Say how what is sent came about, and where it is shown. */
 export const reviewInWords = (question) =>
   sentence(words(question).review, { exact: sentence("review.exact") });
 
-/**
- * Return the row of the review: how many contacts, and what is sent about them; of people who are named, how
- * many.
- */
-export function row({ asked: { sets, list, people, scale }, classes }, { answer }, count, label) {
-  const entered = count === null ? sentence("review.forgotten") : sentence("contacts.count", { count });
-  if (list)
-    return [
-      sentence("contacts.own"),
-      entered,
-      sentence("contacts.named", { count: rowsIn(answer, people).length }),
-    ];
-  const name = (code) => isolated(label.answer(classes[code]));
-  const said = sets
-    ? answer.map((code) => [name(code)])
-    : answer.map((units, code) => [name(code), ": ", number(units / scale, 2)]);
+/** Return the row of the review: how many contacts while it is known, and what is sent about them. */
+export function row(question, { answer }, count) {
+  const { sets, list, people, scale } = question.asked;
+  const label = labelOf(question);
+  const name = (code) => isolated(label.answer(question.classes[code]));
+  const item = (units, code) =>
+    element("li", {}, ...(sets ? [name(units)] : [name(code), ": ", number(units / scale, 2)]));
   return [
     sentence("contacts.own"),
-    entered,
-    element("ul", { class: "set" }, ...said.map((parts) => element("li", {}, ...parts))),
+    ...(count === null ? [] : [sentence("contacts.count", { count })]),
+    list
+      ? sentence("contacts.named", { count: rowsIn(answer, people).length })
+      : element("ul", { class: "set" }, ...answer.map(item)),
   ];
 }

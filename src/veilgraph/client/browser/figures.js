@@ -1,12 +1,19 @@
 // What an epsilon means: how much more certain a guess can become, in figures that everyone knows.
 
-import { element } from "./elements.js";
+import { $, element } from "./elements.js";
 import { isWithinOdds, raised, roundedUp } from "./epsilons.js";
 import { number, phrase, sentence } from "./wording.js";
 
 /** Say how sure a guess can become for what a phrase names. */
 export const level = (epsilon, key, values) =>
   element("li", {}, element("strong", {}, certainty(epsilon)), " ", ...phrase(key, values));
+
+/** Say how sure a guess can become for what a phrase names, and from where, as the one figure of the page. */
+export function showFigure(epsilon, key, values) {
+  const times = raised(epsilon);
+  const most = times === 100 ? sentence("chance.certain") : sentence("chance.from", { n: times });
+  $("figure").replaceChildren(element("strong", {}, most), " ", ...phrase(key, values));
+}
 
 /** Say how many times in 100 a guess is right at most, if it was right 50 times before. */
 export function certainty(epsilon) {

@@ -81,8 +81,7 @@ function numberField(question, column, id) {
       element("span", { class: "quiet" }, ...range),
     ),
     ...helped(question, column, input, id),
-    input,
-    ...(canSkip(question, column) ? [skipBox(input)] : []),
+    element("div", { class: "number" }, input, ...(canSkip(question, column) ? [skipBox(input)] : [])),
   );
 }
 

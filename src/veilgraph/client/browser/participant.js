@@ -3,16 +3,17 @@
 
 import { VeilgraphError, canonical, parse, verify } from "./veilgraph.js";
 import { Problem, fetchCampaign, hasReported, need, standing, submit, withdraw } from "./delivery.js";
-import { answer, answered, brokenRetention, isLimitLost, leavesListOpen, ledger } from "./device.js";
-import { knowsRounds, loadMemory, memoryText, setLimit, stored, total } from "./device.js";
+import { answer, answered, isLimitLost, ledger } from "./device.js";
+import { knowsRounds, loadMemory, memoryText, setLimit, stored } from "./device.js";
 import { showAbout } from "./about.js";
-import { $, element, quoted } from "./elements.js";
-import { add, raised, within } from "./epsilons.js";
-import { field, labelInWords, questionsOf, readRecord, textsOf, theirWords } from "./form.js";
-import { factor, level, points } from "./figures.js";
+import { $, element, fill, quoted } from "./elements.js";
+import { add, within } from "./epsilons.js";
+import { field, labelInWords, questionsOf, readRecord } from "./form.js";
+import { points } from "./figures.js";
+import { explainGuarantee, explainPoints } from "./guarantee.js";
 import { TOLD } from "./problems.js";
-import { rows } from "./review.js";
-import { LANGUAGES, isSpeaking, moment, phrase, preferred, say, sentence, speak } from "./wording.js";
+import { entries, rows } from "./review.js";
+import { LANGUAGES, day, isSpeaking, moment, phrase, preferred, say, sentence, speak } from "./wording.js";
 
 // One server may have several surveys, each below a path: an invitation to one is none to another.
 const LANGUAGE = "veilgraph:language";
@@ -24,7 +25,7 @@ let text, question, report;
 let ahead = 0; // milliseconds of the collector's clock
 let contacts = null; // the part of the page for a survey about contacts
 let invitation = null; // {node, code} of a link
-let isSomeoneElse = false; // who is not the person that this device answered for
+let isChecking = false; // the person looks at their answers again, before they are drawn
 let isRefused = false; // the code, by the collector
 let entered = null; // the record, until the page is left
 let outcome = null; // of sending: "done.stored" or another phrase
@@ -61,10 +62,15 @@ async function start() {
 }
 
 function listen() {
-  $("form").addEventListener("submit", (event) => {
-    event.preventDefault();
-    attempt(draw);
-  });
+  for (const [form, work] of [
+    [$("form"), check],
+    [$("checking"), draw],
+  ])
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      attempt(work);
+    });
+  $("change").addEventListener("click", () => attempt(change));
   for (const button of [$("send"), $("again")]) button.addEventListener("click", () => attempt(deliver));
   $("withdraw").addEventListener("click", () => attempt(takeBack, "withdraw"));
   for (const [said, button] of [
@@ -73,7 +79,7 @@ function listen() {
   ])
     button.addEventListener("click", () => $("sure").close(said));
   $("memory-file").addEventListener("change", () => attempt(takeUpMemory));
-  $("check").addEventListener("click", () => attempt(check));
+  $("check").addEventListener("click", () => attempt(askStanding));
   for (const button of document.querySelectorAll(".someone")) button.addEventListener("click", changePerson);
   // A name alone hides nothing: the code is still to be typed.
   for (const field of [$("node"), $("code")])
@@ -82,7 +88,7 @@ function listen() {
         const before = turn;
         await findTurn();
         if (!report && (turn !== before || findReport())) render();
-        else explainPoints();
+        else showPoints();
       }),
     );
   $("limit").addEventListener("change", () =>
@@ -95,8 +101,8 @@ function listen() {
   addEventListener("hashchange", () =>
     attempt(async () => {
       if (!readInvitation()) return;
-      entered = null;
-      $("form").reset();
+      [entered, isChecking] = [null, false];
+      clearForms();
       await findTurn();
       render();
     }),
@@ -122,25 +128,24 @@ function readInvitation() {
   } catch {
     /* a browser that keeps nothing is told about later */
   }
-  if (isGiven) [isSomeoneElse, isRefused, forgotten, outcome, problem] = [false, false, null, null, null];
+  if (isGiven) [isRefused, forgotten, outcome, problem] = [false, null, null, null];
   return isGiven;
 }
 
 const node = () => invitation?.node ?? $("node").value.trim();
 const code = () => $("code").value.trim() || (invitation?.code ?? "");
 
-/** Find the report that this device drew for the person, or, where nobody is named yet, the only one. */
+/** Find the report that this device drew for the person; none before their name and code are known. */
 function findReport() {
   const reports = stored(question, localStorage);
   const isTyped = $("node").value.trim() && $("code").value.trim();
   const name = invitation?.node ?? report?.node ?? (isTyped ? node() : undefined);
+  if (name === undefined) return undefined;
   // What was withdrawn in one round stays withdrawn in the next.
-  if (name !== undefined)
-    return (
-      reports.get(name) ??
-      (kept(withdrawnKey(name)) === null ? sentInTurn(name) : { campaign: question.id, node: name })
-    );
-  return reports.size === 1 && !isSomeoneElse ? [...reports.values()][0] : undefined;
+  return (
+    reports.get(name) ??
+    (kept(withdrawnKey(name)) === null ? sentInTurn(name) : { campaign: question.id, node: name })
+  );
 }
 
 /** Return what the person sent in their own round: it can still be withdrawn. */
@@ -161,10 +166,17 @@ const isForOthers = () => turn !== null && turn !== question.wave && report?.cam
 
 function changePerson() {
   sessionStorage.removeItem(INVITATION);
-  [isSomeoneElse, isRefused, report] = [true, false, undefined];
+  [isChecking, isRefused, report] = [false, false, undefined];
   invitation = outcome = problem = entered = turn = forgotten = null;
-  $("form").reset();
+  clearForms();
   attempt(render).then(() => $("node").focus());
+}
+
+/** Forget what a person has typed; name and code stand outside of the forms at times. */
+function clearForms() {
+  for (const form of [$("form"), $("checking")]) form.reset();
+  for (const typed of [$("node"), $("code")]) typed.value = "";
+  for (const place of ["entered", "rows", "raw", "unlisted-names"]) $(place).replaceChildren();
 }
 
 // --- The page ----------------------------------------------------------------------------------------------
@@ -180,6 +192,8 @@ function render() {
   const sent = report && kept(sentKey());
   const withdrawn = report && kept(withdrawnKey());
   const isSent = Boolean(report) && (sent ?? withdrawn) !== null;
+  const isForm = !report && !isClosed && !(isOthers && invitation); // a name that was typed can be corrected
+  isChecking &&= isForm && !isOthers;
   say($("title"), isOver ? "title.closed" : "title");
   $("clock").hidden = Math.abs(ahead) < CLOCKS_DIFFER;
   say($("clock"), "clock", { time: moment(now()) });
@@ -187,21 +201,24 @@ function render() {
   else if (isLimitLost(localStorage) && !isOthers) problem ??= ["problem.limit.lost"];
   explain();
   buildForm();
-  explainPoints();
-  if (report && !isSent) review();
-  contacts?.showUnlisted(report && !isSent ? report : {});
+  showPoints();
+  const isDrawn = report?.campaign === question.id && withdrawn === null;
+  $("drawn").hidden = !isDrawn;
+  $(isSent ? "done-drawn" : "review-drawn").append($("drawn"));
+  if (isDrawn) review();
+  if (isChecking) showAnswers();
   if (isSent) confirm(withdrawn !== null, parse(withdrawn ?? sent));
-  for (const part of ["guarantee", "points", "own-words", "asking", "agreement"]) $(part).hidden = isOthers;
-  $("draw").disabled = isOthers;
+  for (const part of ["guarantee", "points", "own-words", "asking"]) $(part).hidden = isOthers;
+  $("next").disabled = isOthers;
   $("organisers").hidden = false;
-  // A name that was typed can be corrected.
-  $("form").hidden = Boolean(report) || isClosed || (isOthers && Boolean(invitation));
+  $("form").hidden = !isForm || isChecking;
+  $("checking").hidden = !isChecking;
   $("review").hidden = !report || isSent;
   $("done").hidden = !isSent;
   $("send").hidden = isClosed;
   $("again-part").hidden = isClosed || isOthers || withdrawn !== null;
   $("withdraw-part").hidden = isSent && withdrawn !== null;
-  say($("withdraw"), $("form").hidden ? "withdraw" : "withdraw.object");
+  say($("withdraw"), isForm ? "withdraw.object" : "withdraw");
   showMemory(isSent && withdrawn === null);
   askForCode();
   showTurn(isOthers);
@@ -219,23 +236,27 @@ function showTurn(isOthers) {
 const isPaused = () => Boolean(question.rounds) && question.notice.round === null;
 
 /** Return the part of the page in which the person acts. */
-const shownPart = () => ["form", "review", "done"].find((part) => !$(part).hidden) ?? "top";
+const shownPart = () => ["form", "checking", "review", "done"].find((part) => !$(part).hidden) ?? "top";
 
 /** Move the fields for name and code to the part that is shown, or to the withdrawal. A link gives both. */
 function askForCode() {
   const part = shownPart();
   const isGiven = Boolean(invitation);
-  const place = $(`${part === "top" ? "withdraw" : part}-code`);
+  const isTop = part === "top";
+  const place = $(`${isTop ? "withdraw" : part}-code`);
   // A field that is moved loses the focus.
   if ($("code-field").parentNode !== place) place.append($("name-field"), $("code-field"));
-  $("name-field").hidden = isGiven || !["form", "top"].includes(part);
+  const isAsked = part === "form" || (part === "checking" && isRefused);
+  $("name-field").hidden = isGiven || !(isAsked || isTop);
   const isKnown = part === "form" ? isGiven : code() !== "" || $("withdraw-part").hidden;
   $("code-field").hidden = isKnown && !isRefused;
-  $("code").required = part === "form" && !isGiven;
+  $("code").required = isAsked && !isGiven;
   $("node").required = !isGiven;
-  $("identification").hidden = isGiven && !isRefused;
-  $("invited").hidden = !invitation;
-  if (invitation) say($("invited"), "as", { name: element("strong", {}, quoted(invitation.node)) });
+  $("withdraw-more").open ||= isTop;
+  $("invited").hidden = !isGiven;
+  const name = () => element("strong", {}, quoted(node()));
+  if (isGiven) say($("invited"), "as", { name: name() });
+  if (isChecking) say($("checking-as"), "as", { name: name() });
 }
 
 function offerLanguages() {
@@ -255,109 +276,31 @@ function offerLanguages() {
   document.title = sentence("title");
 }
 
-// --- What is guaranteed ------------------------------------------------------------------------------------
+// --- What is asked, and what is guaranteed -----------------------------------------------------------------
 
 function explain() {
-  const { closes, notice } = question;
   document.title = sentence("title");
-  say($("open"), "open", { time: moment(closes) });
-  const { purpose, contact } = { ...notice, ...theirWords(question) };
-  $("purpose").replaceChildren(quoted(purpose));
-  say($("contact"), "organisers.contact", { contact: quoted(contact) });
-  $("retention").hidden = !notice.retention;
-  if (notice.retention)
-    say($("retention"), "organisers.retention", { time: moment(new Date(notice.retention)) });
-  const promised = brokenRetention(question, localStorage);
-  $("broken").hidden = !promised;
-  if (promised) say($("broken"), "organisers.broken", { time: moment(new Date(promised)) });
+  say($("open"), "open", { time: moment(question.closes) });
   showAbout(question);
-  explainRounds();
-  say($("checked"), "details.checked", { id: element("code", { dir: "ltr" }, question.id) });
-  if (contacts) contacts.explain(question, textsOf(question, aboutContacts()));
-  else explainLevels();
+  explainGuarantee(question, contacts);
 }
 
-function explainLevels() {
-  const { epsilon, parts, features, label } = question;
-  const isSingle = questionsOf(question).length === 1;
-  say($("how-sure"), "guarantee.limit");
-  const all = question.rounds
-    ? [
-        level(epsilon, "level.rounds", { count: question.rounds.count }),
-        level(question.rounds.costs.unchanged, isSingle ? "level.unchanged" : "level.unchanged.all"),
-      ]
-    : [level(epsilon, isSingle ? "level.only" : "level.all")];
-  $("levels").replaceChildren(
-    ...all,
-    ...(features && label ? [level(parts.label, "level.last")] : []),
-    ...(features && !isSingle
-      ? [level(Math.max(...features.levels), label ? "level.other" : "level.each")]
-      : []),
-  );
-  say($("exact"), "details.exact", { factor: factor(epsilon) });
-  say($("unprotected"), "details.unprotected");
-  say($("weak"), "weak");
-  $("weak").hidden = epsilon < Math.log(99);
-}
-
-function explainRounds() {
-  const { rounds, notice } = question;
-  say($("stay"), rounds ? "answers.rounds" : "answers.stay");
-  say($("once"), rounds ? "draw.round" : "draw.once");
-  $("rounds").hidden = !rounds;
-  $("round").hidden = !rounds || isPaused();
-  if (!rounds) return;
-  const { count, values } = rounds;
-  say($("round"), "round", { round: notice.round ?? 0, count });
-  const { sampled = 0, sizes = [] } = question.features ?? {};
-  $("rounds").replaceChildren(
-    ...phrase("rounds", { count }),
-    " ",
-    ...(sizes.length > sampled ? [...phrase("rounds.chosen", { m: sampled, d: sizes.length }), " "] : []),
-    ...phrase("rounds.values", { values }),
-  );
-}
-
-function explainPoints() {
-  const entries = answered(localStorage);
-  const spent = total(entries);
-  const cost = question.epsilon;
+function showPoints() {
+  const name = report?.node ?? node();
   const names = people();
-  const isCounted = names.includes(report?.node ?? node());
-  const [one, two, four] = [1, 2, 4].map(raised);
-  say($("points-meaning"), "points.meaning", { one, two, four });
-  say($("cost"), question.rounds ? "points.rounds" : "points.cost", { cost: points(cost) });
-  const isLost = isLimitLost(localStorage);
-  $("limit-part").open ||= isLost;
-  say($("spent"), isLost ? "points.spent" : "points.used", {
-    spent: points(spent),
-    limit: points(isLost ? 0 : limit()),
-  });
-  if (entries.some(leavesListOpen)) $("spent").append(" ", ...phrase("points.unprotected"));
-  $("sum").hidden = Boolean(report);
-  if (contacts) contacts.explainCost(question);
-  say($("sum"), isCounted ? "points.counted" : "points.sum", { sum: points(add(spent, cost)) });
-  $("above").hidden = Boolean(report) || isCounted || within(add(spent, cost), limit());
-  $("ledger").hidden = !entries.length;
-  $("entries").replaceChildren(...entries.map((entry) => element("li", {}, ...entryInWords(entry))));
+  const isCounted = names.includes(name);
+  $(isChecking ? "checking-points" : "more").append($("points"));
+  explainPoints(question, { contacts, limit: limit(), isCounted, isDrawn: Boolean(report) });
   const others = contacts ? contacts.peopleOf(question) : names;
-  const isShared = others.length > 0 && !others.includes(report?.node ?? node());
+  const isShared = others.length > 0 && !others.includes(name);
+  $("known").hidden = !isShared || Boolean(invitation);
   $("shared").hidden = !isShared;
   $("shared-person").required = isShared;
   if (contacts) contacts.explainShared(question);
-  else say($("shared-cost"), "shared.person", { points: points(add(cost, ...names.map(() => cost))) });
-  $("shared-names").replaceChildren(...others.map((name) => element("li", {}, quoted(name))));
-}
-
-/** Say what an answer costs; of one that protects no whole list of contacts, for any one contact. */
-function entryInWords(entry) {
-  const { campaign, node: name, epsilon, neighbours } = entry;
-  const isOpen = leavesListOpen(entry);
-  return phrase(isOpen ? "points.entry.contact" : "points.entry", {
-    points: points(isOpen ? Number(neighbours.one_entry) : epsilon),
-    name: quoted(name),
-    id: element("code", { dir: "ltr" }, `${campaign.slice(0, 8)}…`),
-  });
+  else
+    say($("shared-cost"), "shared.person", {
+      points: points(add(question.epsilon, ...names.map(() => question.epsilon))),
+    });
 }
 
 /** Return the names as which this device has answered the survey, in any of its rounds. */
@@ -381,7 +324,7 @@ function buildForm() {
   const chosen = new FormData($("form"));
   $("questions").replaceChildren(
     ...(contacts
-      ? contacts.fields(question, textsOf(question, aboutContacts()))
+      ? contacts.fields(question)
       : questionsOf(question).map((column, i) => field(question, column, `q${i}`))),
   );
   for (const input of $("questions").querySelectorAll("input, select, textarea")) {
@@ -391,16 +334,40 @@ function buildForm() {
     } else input.value = chosen.get(input.name) ?? "";
   }
   if (contacts) contacts.fillLimit();
-  if (question.label)
-    $("questions").append(element("p", { class: "quiet", id: "meaning" }, ...labelInWords(question)));
-  const leftOut = question.features
-    ? ["skip.feature", ...(question.label ? ["skip.label"] : [])]
-    : ["skip.alone"];
-  $("questions").append(element("p", { class: "quiet" }, ...leftOut.flatMap((key) => [...phrase(key), " "])));
+  $("questions").append(leaveOut());
 }
 
-/** What a survey about contacts asks about them. */
-const aboutContacts = () => ({ name: question.name, values: question.classes });
+/** Say what can be left out, and who sees it. */
+function leaveOut() {
+  if (!question.features) return element("p", { class: "quiet" }, ...phrase("skip.alone"));
+  const after = question.label ? [" ", ...phrase("skip.label")] : [];
+  return element(
+    "details",
+    {},
+    element("summary", {}, ...phrase("skip.may")),
+    element("p", { class: "quiet" }, ...phrase("skip.feature"), ...after),
+  );
+}
+
+/** Let the person look at their answers again; nothing is drawn yet. */
+async function check() {
+  clearProblem();
+  await findTurn();
+  if (contacts && !isForOthers()) await contacts.showUnlisted(question);
+  isChecking = true;
+  render();
+  (isChecking ? $("checking-heading") : $("form-heading")).focus();
+}
+
+const showAnswers = () =>
+  fill($("entered"), contacts ? contacts.entries() : entries(question, readRecord(question)));
+
+function change() {
+  isChecking = false;
+  clearProblem();
+  render();
+  $("form-heading").focus();
+}
 
 // --- The report --------------------------------------------------------------------------------------------
 
@@ -428,6 +395,7 @@ async function draw() {
   const options = { node: name, storage: localStorage, maxEpsilon: limit(), sharedDevice, lost, now: now() };
   report = contacts ? await contacts.draw(text, question, options) : await answer(text, record, options);
   entered = record;
+  isChecking = false;
   render();
   $("review-heading").focus();
 }
@@ -514,23 +482,9 @@ function review() {
   say($("review-as"), "as", { name: element("strong", {}, quoted(report.node)) });
   $("explained-label").hidden = report.label === null;
   if (report.label !== null)
-    $("explained-label").replaceChildren(
-      ...(contacts ? contacts.inWords(question, textsOf(question, aboutContacts())) : labelInWords(question)),
-    );
-  const reviewed = contacts
-    ? [contacts.row(question, report, entered, textsOf(question, aboutContacts()))]
-    : rows(question, report, entered);
-  $("rows").replaceChildren(
-    ...reviewed.map(([name, before, after]) =>
-      element(
-        "tr",
-        { role: "row" },
-        element("th", { scope: "row", role: "rowheader" }, name),
-        element("td", { role: "cell" }, ...[before].flat()),
-        element("td", { role: "cell" }, after),
-      ),
-    ),
-  );
+    $("explained-label").replaceChildren(...(contacts ?? { inWords: labelInWords }).inWords(question));
+  $("entered-column").hidden = entered === null;
+  fill($("rows"), contacts ? [contacts.row(question, report, entered)] : rows(question, report, entered));
   $("raw").textContent = canonical(report);
 }
 
@@ -574,7 +528,7 @@ function isSure(name) {
 }
 
 /** Show what the collector holds now: after a restored backup it can be less than it confirmed. */
-async function check() {
+async function askStanding() {
   clearProblem();
   held = null;
   say($("standing"), "checking");
@@ -618,7 +572,10 @@ async function ask(doing, work) {
 }
 
 function confirm(isWithdrawn, receipt) {
-  say($("done-heading"), isWithdrawn ? "withdrawn" : "done");
+  const stored = receipt?.stored && day(new Date(receipt.stored));
+  say($("done-heading"), isWithdrawn ? "withdrawn" : outcome || !stored ? "done" : "done.day", {
+    day: stored,
+  });
   const name = element("strong", {}, quoted(report.node));
   $("done-as").replaceChildren(...(isWithdrawn ? inName(report.node) : phrase("as", { name })));
   say($("receipt"), isWithdrawn ? "withdrawn.now" : (outcome ?? "done.earlier"));

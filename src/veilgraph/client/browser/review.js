@@ -1,52 +1,48 @@
 // The review of a report before it is sent: for each question what was entered, and what the report says.
 
 import { element, isolated } from "./elements.js";
-import { asText, textsOf } from "./form.js";
+import { asText, questionsOf, textsOf } from "./form.js";
 import { phrase, sentence } from "./wording.js";
 
-/** Return the rows of the review: a question, the person's answer, and what is sent in its place. */
+/** Return the rows of a check: a question, and what the person has entered. */
+export const entries = (question, entered) =>
+  questionsOf(question).map((column) => [asText(question, column), was(question, column, entered)]);
+
+/** Return the rows of the review: a question, the person's answer while it is known, and what is sent. */
 export function rows(question, report, entered) {
   const { columns, group, label } = question;
+  const known = (say) => (entered ? [say()] : []);
   const features = (report.features ?? []).map((code, i) => {
     const members = columns.slice(i * group, (i + 1) * group);
     const [first] = members;
     if (members.length === 1)
-      return [asText(question, first), was(question, first, entered), named(question, first, code)];
-    const merged = entered && mergedAnswer(members, entered);
-    const name = element(
-      "span",
-      {},
-      ...phrase("range", { low: asText(question, first), high: asText(question, members.at(-1)) }),
-    );
+      return [
+        asText(question, first),
+        ...known(() => was(question, first, entered)),
+        named(question, first, code),
+      ];
+    const low = asText(question, first);
     return [
-      name,
-      sentence(merged ? `review.${merged}` : "review.forgotten"),
+      element("span", {}, ...phrase("range", { low, high: asText(question, members.at(-1)) })),
+      ...known(() => sentence(`review.${mergedAnswer(members, entered)}`)),
       code === null ? sentence("review.out") : sentence(["review.none", "review.any"][code]),
     ];
   });
-  if (!label) return features;
-  if (report.label === null)
-    return [...features, [asText(question, label), was(question, label, entered), sentence("review.out")]];
-  if (!report.label.length)
-    return [
-      ...features,
-      [asText(question, label), was(question, label, entered), named(question, label, report.label)],
-    ];
-  const isHeld = entered && report.label.includes(label.values.indexOf(entered[label.name]));
-  const remark = element("span", { class: "quiet" }, ...phrase(isHeld ? "review.among" : "review.apart"));
-  const set = element(
-    "ul",
-    { class: "set" },
-    ...report.label.map((code) => element("li", {}, named(question, label, code))),
-  );
-  return [
-    ...features,
-    [
-      asText(question, label),
-      [was(question, label, entered), ...(entered ? [element("br", {}), remark] : [])],
-      set,
-    ],
-  ];
+  return label ? [...features, labelRow(question, report.label, entered)] : features;
+}
+
+/** Return the row of the last question: of several answers, it says whether the own is among them. */
+function labelRow(question, said, entered) {
+  const { label } = question;
+  const before = entered ? [was(question, label, entered)] : [];
+  if (!said?.length) return [asText(question, label), ...before, named(question, label, said)];
+  if (entered) {
+    const isHeld = said.includes(label.values.indexOf(entered[label.name]));
+    const remark = element("span", { class: "quiet" }, ...phrase(isHeld ? "review.among" : "review.apart"));
+    before.push(element("br", {}), remark);
+  }
+  const set = said.map((code) => element("li", {}, named(question, label, code)));
+  return [asText(question, label), ...(entered ? [before] : []), element("ul", { class: "set" }, ...set)];
 }
 
 /** Return what is known of columns that are merged: one that is left out leaves out all. */
@@ -56,7 +52,6 @@ function mergedAnswer(members, entered) {
 }
 
 function was(question, column, entered) {
-  if (!entered) return sentence("review.forgotten");
   const given = entered[column.name];
   if (given === null) return sentence("review.skipped");
   return isolated(column.values ? textsOf(question, column).answer(given) : given);

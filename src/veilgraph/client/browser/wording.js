@@ -70,13 +70,9 @@ export function say(place, key, values) {
 export const number = (value, digits = 20) =>
   new Intl.NumberFormat(locale, { maximumFractionDigits: digits, useGrouping: "min2" }).format(value);
 
+/** Write a day, as it is where the device is. */
+export const day = (time, more = {}) =>
+  new Intl.DateTimeFormat(locale, { year: "numeric", month: "long", day: "numeric", ...more }).format(time);
+
 /** Write a time with its zone, which is that of the device. */
-export const moment = (time) =>
-  new Intl.DateTimeFormat(locale, {
-    year: "numeric",
-    month: "long",
-    day: "numeric",
-    hour: "2-digit",
-    minute: "2-digit",
-    timeZoneName: "short",
-  }).format(time);
+export const moment = (time) => day(time, { hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
