@@ -92,7 +92,7 @@ SHORTENED = {
 }
 # The page that assumes a finished collection: commands that read one run there, elsewhere they are only parsed.
 COLLECTED = "docs/how-to/deployment.md"
-_COLLECTED = ("train", "card", "predict", "open-round")
+_COLLECTED = ("train", "predict", "open-round")
 # Files that a page assumes.
 ASSUMED = {
     "docs/explanation/rounds.md": {

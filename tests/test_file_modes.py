@@ -91,7 +91,7 @@ def test_whatever_a_collection_writes_is_for_its_owner_unless_it_is_published(
         call(f"campaign missing campaign.json {STORE} --tokens tokens.csv --out missing.csv")
         call(f"campaign progress campaign.json {STORE} --graph edges.csv --out progress.json --device cpu")
         call(f"train {collection} --graph edges.csv --out model --device cpu")
-        call(f"card --model model --graph edges.csv {STORE}")
+        call(f"train --card model --graph edges.csv {STORE}")
         call("predict --model model --graph edges.csv --out predictions.csv")
         call(f"shard --graph edges.csv {collection} --parts 2 --out shards")
         call("train --campaign campaign.json --graph shards --out shard-model --device cpu")

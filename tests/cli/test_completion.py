@@ -35,7 +35,7 @@ def ends(*arguments: str) -> None:
     [
         ("veilgraph do", {"doctor"}),
         ("veilgraph lab d", {"data"}),
-        ("veilgraph train --hold", {"--hold-out"}),
+        ("veilgraph train --scr", {"--screen"}),
         ("veilgraph train --method struct", {"structure_only"}),
         ("veilgraph run --dataset c", {"citeseer", "cora", "csbm"}),
         ("veilgraph run --dataset ./m", {"./mine.npz", "./my_tables"}),

@@ -75,7 +75,7 @@ def test_thousands_of_clients_a_store_and_a_model_equal_to_the_one_in_memory(sto
         tmp_path / "nodes.csv",
     ]
     words += ["--store", store_url, "--out", tmp_path / "model", "--method", "rgnn"]
-    words += ["--epochs", 5, "--feature-hops", 4, "--label-hops", 2]
+    words += ["--set=epochs=5", "--set=feature_hops=4", "--set=label_hops=2"]
     assert main(["train", "--device", "cpu", *map(str, words)]) == 0
     from_store = Model.load(tmp_path / "model", device="cpu").method
     np.testing.assert_array_equal(from_store.predict_proba(), in_memory.predict_proba())

@@ -160,8 +160,8 @@ def test_the_command_completes_the_curve_once_and_counts_withdrawals(
     sets: Collected, folder: Path, capsys: Capture
 ) -> None:
     before = read_card(folder)
-    words = {"model": folder, "graph": sets.folder / "edges.csv", "nodes": sets.folder / "nodes.csv"}
-    assert sets.command("card", **words) == 0
+    words = {"graph": sets.folder / "edges.csv", "nodes": sets.folder / "nodes.csv"}
+    assert sets.command("train", card=folder, **words) == 0
     assert "more of them" not in capsys.readouterr().out
     completed = read_card(folder)
     assert [point["share"] for point in completed["learning_curve"]["points"]] == [0.125, 0.25, 0.5, 0.75, 1.0]
@@ -172,7 +172,7 @@ def test_the_command_completes_the_curve_once_and_counts_withdrawals(
     node = next(Model.load(folder, device="cpu").reports()).node
     store.withdrawals.withdraw(sets.campaign.id, node, now=0)
     store.close()
-    assert sets.command("card", store=sets.store, **words) == 0
+    assert sets.command("train", card=folder, store=sets.store, **words) == 0
     printed = capsys.readouterr()
     assert "1 person withdrew since the training" in printed.out
     assert "card: " not in printed.err, "the curve is computed once"
@@ -196,7 +196,7 @@ def test_without_the_laboratory_there_is_no_page_and_one_sentence_with_the_remed
 
 def test_a_card_of_another_graph_is_refused(sets: Collected, folder: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "edges.csv").write_text("a,b\nu0,u1\n", encoding="utf-8")
-    assert sets.command("card", model=folder, graph=tmp_path / "edges.csv") == 2
+    assert sets.command("train", card=folder, graph=tmp_path / "edges.csv") == 2
     assert "is not the campaign's" in capsys.readouterr().err
 
 
@@ -210,7 +210,7 @@ def test_a_card_that_is_interrupted_leaves_a_whole_model(sets: Collected, tmp_pa
     with pytest.raises(KeyboardInterrupt):
         train_files(sets.store, out=tmp_path / "model", device="cpu", watch=interrupted, **sets.files())
     assert Model.load(tmp_path / "model", device="cpu").facts["method"] == "veil"
-    with pytest.raises(RunError, match="veilgraph card writes one"):
+    with pytest.raises(RunError, match="veilgraph train --card writes one"):
         read_card(tmp_path / "model")
 
 
@@ -228,7 +228,7 @@ def test_a_gnn_is_judged_by_labels_that_were_held_out_or_not_at_all(
 ) -> None:
     card = read_card(trained)
     assert card["judged_by"] is card["accuracy"]["model"] is card["calibration"] is None
-    assert "--hold-out" in (trained / "card.html").read_text(encoding="utf-8")
+    assert "--set hold_out" in (trained / "card.html").read_text(encoding="utf-8")
     assert collected.train(out=tmp_path / "model", epochs=2, hold_out=0.3) == 0
     told = capsys.readouterr().out
     assert "held out of the training" in told

@@ -228,7 +228,7 @@ def test_tables_that_are_missing_or_another_are_refused(series: Series, tmp_path
     ("settings", "error"),
     [
         ({"seed": 1}, "its seed is 0"),
-        ({"hold_out": 0.2}, "--hold-out"),
+        ({"hold_out": 0.2}, "hold_out"),
         ({"method": "veil"}, "veil needs a public graph, which"),
     ],
 )

@@ -345,7 +345,7 @@ def test_holding_out_label_sets_estimates_the_accuracy_of_the_method_and_of_the_
 ) -> None:
     sets = collection("label sets")
     words = [str(word) for key, value in sets.files().items() for word in (f"--{key}", value)]
-    words += ["--store", sets.store, "--device", "cpu", "--out", str(tmp_path / "model"), "--hold-out", "0.4"]
+    words += ["--store", sets.store, "--device", "cpu", "--out", str(tmp_path / "model"), "--set", "hold_out=0.4"]
     assert main(["train", *words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["method"] == "veil"

@@ -73,7 +73,7 @@ def test_a_card_without_estimates_says_why_and_what_to_do(content: dict[str, Any
     page = Page(render_card_page(bare))
     assert "could not be estimated" in headline(bare)
     assert "cannot predict a person without their own report" in summary(bare)[0]
-    assert "--hold-out 0.2" in summary(bare)[0]
+    assert "--set hold_out=0.2" in summary(bare)[0]
     assert [attributes["id"] for tag, attributes in page.tags if tag == "h2"] == ["collected", "method"]
 
 
@@ -86,7 +86,7 @@ def test_a_card_of_several_processes_names_the_shards_and_blames_no_method(conte
     assert "5" * 64 in text
     assert "No process held all reports" in text
     assert "cannot predict" not in text
-    assert "--hold-out 0.2" in text
+    assert "--set hold_out=0.2" in text
 
 
 def test_probabilities_outside_the_interval_are_called_too_sure(content: dict[str, Any]) -> None:

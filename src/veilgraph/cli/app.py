@@ -26,7 +26,7 @@ from veilgraph.cli.former import what_replaced
 from veilgraph.cli.generate import generate
 from veilgraph.cli.init import init
 from veilgraph.cli.invite import invite
-from veilgraph.cli.model import card, predict, train
+from veilgraph.cli.model import predict, train
 from veilgraph.cli.neighbours import neighbours_app
 from veilgraph.cli.open_round import open_round
 from veilgraph.cli.paper import paper, tune
@@ -59,8 +59,8 @@ _STOPPED = {
     False: "stopped; nothing is kept: run the same command again",
 }
 _OUT_OF_MEMORY = {
-    True: "memory ran out; what was finished is kept: run the same command again with less --memory or fewer --jobs "
-    "where it has them, or on a machine with more",
+    True: "memory ran out; what was finished is kept: run the same command again with less memory or fewer jobs "
+    "where it has these settings, or on a machine with more",
     False: "memory ran out: use a machine with more",
 }
 """Messages by whether a command keeps what it finished."""
@@ -91,7 +91,6 @@ for command in (
     withdraw,
     serve,
     train,
-    card,
     predict,
     shard,
     tune,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 FORMER: Mapping[str, str] = {
     "campaign receipt": "use 'veilgraph receipt RECEIPT --keys-file FILE'",
+    "card": "use 'veilgraph train --card MODEL'",
     "data": "use 'veilgraph lab data', with names to describe them, and --fetch to download them",
     "graph": "use 'veilgraph shard', or 'veilgraph lab generate' for a generated graph",
     "ledger": "use 'veilgraph receipt', and 'veilgraph randomize --limit' to set a limit",

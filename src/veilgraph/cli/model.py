@@ -1,11 +1,11 @@
-"""`veilgraph train`, `veilgraph card` and `veilgraph predict`: a model from reports, its card, and its predictions."""
+"""`veilgraph train` and `veilgraph predict`: a model from reports, its card, and its predictions."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -17,11 +17,9 @@ from veilgraph.cli.completion import complete_method
 from veilgraph.cli.named_files import CollectionOptions, GraphFiles, GraphOptions
 from veilgraph.cli.options import (
     DeviceOption,
-    EdgelessNodesOption,
     JsonOption,
-    MemoryOption,
-    PublicGraphOption,
     SeriesTablesOption,
+    Settings,
     takes_groups,
 )
 from veilgraph.cli.output import Facts, emit
@@ -30,7 +28,7 @@ from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
-    from veilgraph.deploy import Model
+    from veilgraph.deploy import Model, TrainingOptions
     from veilgraph.graph import Graph
 
 _LARGE_TABLE = 2**17
@@ -38,8 +36,40 @@ _LARGE_TABLE = 2**17
 
 
 @dataclass(frozen=True, kw_only=True)
-class _MethodOptions:
-    """The method and its hyper-parameters."""
+class _Fit(Settings):
+    """Hyper-parameters of the method, and what few people change."""
+
+    backbone: Annotated[str | None, typer.Option(help="GNN: sage, gcn or gat; default: sage.")] = None
+    feature_hops: Annotated[int | None, typer.Option(help="RGNN: K_x; default: from the graph.")] = None
+    label_hops: Annotated[int | None, typer.Option(help="RGNN: K_y; default: from the graph.")] = None
+    clusters: Annotated[int | None, typer.Option(help="RGNN: C, the number of clusters (bags); default: 16.")] = None
+    llp_weight: Annotated[
+        float | None, typer.Option(help="RGNN: alpha, the weight of the bags in the loss; default: 1.")
+    ] = None
+    epochs: Annotated[int | None, typer.Option(help="GNN: training epochs; default: 100.")] = None
+    hold_out: Annotated[float, typer.Option(help="Share of label reports that only estimate the accuracy.")] = 0.0
+    rounds: Annotated[
+        str, typer.Option(help="Series: learn from 'all' reports of each person, or from the 'latest'.")
+    ] = "all"
+    seed: Annotated[int, typer.Option(help="Seed of the split, the folds and the weights.")] = 0
+    memory: Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")] = "8GiB"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The hyper-parameters by the names of the methods."""
+        return {
+            "backbone": self.backbone,
+            "feature_hops": self.feature_hops,
+            "label_hops": self.label_hops,
+            "num_clusters": self.clusters,
+            "llp_weight": self.llp_weight,
+            "epochs": self.epochs,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LearnedOptions:
+    """The method, and which reports it learns from."""
 
     method: Annotated[
         str | None,
@@ -49,93 +79,80 @@ class _MethodOptions:
             autocompletion=complete_method,
         ),
     ] = None
-    backbone: Annotated[str | None, typer.Option(help="GNN: sage, gcn or gat; default: sage.")] = None
-    feature_hops: Annotated[int | None, typer.Option(help="RGNN: K_x; default: from the graph.")] = None
-    label_hops: Annotated[int | None, typer.Option(help="RGNN: K_y; default: from the graph.")] = None
-    clusters: Annotated[int | None, typer.Option(help="RGNN: C, the number of clusters (bags); default: 16.")] = None
-    llp_weight: Annotated[
-        float | None, typer.Option(help="RGNN: alpha, the weight of the bags in the loss; default: 1.")
-    ] = None
-    epochs: Annotated[int | None, typer.Option(help="GNN: training epochs; default: 100.")] = None
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The hyper-parameters by the names of the methods."""
-        named = {"clusters": "num_clusters"}
-        return {named.get(name, name): value for name, value in asdict(self).items() if name != "method"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _ReportOptions:
-    """Which reports are learned from."""
-
-    hold_out: Annotated[float, typer.Option(help="Share of label reports that only estimate the accuracy.")] = 0.0
     screened: Annotated[bool, typer.Option("--screen", help="Leave out implausible reports.")] = False
     plausible: Annotated[
         Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm, and training goes on.")
     ] = None
-    rounds: Annotated[
-        str, typer.Option(help="Series: learn from 'all' reports of each person, or from the 'latest'.")
-    ] = "all"
     tables: SeriesTablesOption = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _JobOptions:
-    """The seed, and what computes."""
-
-    seed: Annotated[int, typer.Option(help="Seed of the split, the folds and the weights.")] = 0
-    device: DeviceOption = "auto"
-    memory: MemoryOption = "8GiB"
 
 
 @takes_groups
 def train(
     collection: CollectionOptions,
-    method: _MethodOptions,
-    reports: _ReportOptions,
-    job: _JobOptions,
+    learned: _LearnedOptions,
+    fit: _Fit,
     out: Annotated[Path | None, typer.Option(help="Folder of the model; default: models/DATE in FOLDER.")] = None,
+    card: Annotated[
+        Path | None,
+        typer.Option(
+            help="Train nothing: write the card of this model again, with the whole learning curve, and with the "
+            "withdrawals since the training that --store knows.",
+            metavar="MODEL",
+        ),
+    ] = None,
+    device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
     """Train a model on the reports of a collection, and write its card. Under torchrun, processes share the graph.
 
     In the folder of a collection, the predictions are written beside the model.
     """
+    if card is not None:
+        if out is not None or learned != _LearnedOptions():
+            raise RunError("--card trains nothing: leave out --out, --method, --screen, --plausible and --tables")
+        emit(_completed(card, collection.graph_files(), device, parse_bytes(fit.memory)), as_json=as_json)
+        return
     files, home = collection.files(), collection.collection
     if out is None and home is None:
         raise RunError("--out is missing: give the folder of the model")
     folder = home.new_model(date.today()) if out is None and home is not None else cast(Path, out)
     with needs_extra("server"):
-        public = _read_early(files.graph, files.nodes) if (method.method or "veil").startswith("veil") else files.graph
+        public = _read_early(files.graph, files.nodes) if (learned.method or "veil").startswith("veil") else files.graph
         from veilgraph import deploy
         from veilgraph.distributed.process_group import leads
 
-    options = deploy.TrainingOptions(
-        method=method.method,
-        parameters=method.parameters,
-        seed=job.seed,
-        hold_out=reports.hold_out,
-        screened=reports.screened,
-        plausible=reports.plausible,
-        device=job.device,
-        memory=parse_bytes(job.memory),
-    )
-    tables = home.waves if home is not None and reports.tables is None else reports.tables
+    tables = home.waves if home is not None and learned.tables is None else learned.tables
     source = deploy.open_source(
-        files.campaign, public, store=files.store, nodes=files.nodes, rounds=reports.rounds, tables=tables
+        files.campaign, public, store=files.store, nodes=files.nodes, rounds=fit.rounds, tables=tables
     )
-    model = deploy.train(source, options, out=folder, watch=show_progress)
+    model = deploy.train(source, _training_options(learned, fit, device), out=folder, watch=show_progress)
     if not leads():  # the other processes print nothing
         return
-    trained = _trained(model, folder, _card_command(folder, files), is_table=not files.graph.is_dir())
+    trained = _trained(
+        model, folder, _card_command(collection.folder, folder, files), is_table=not files.graph.is_dir()
+    )
     if home is not None:
-        predicted = _predict_nodes(folder, files, folder / "predictions.csv", _AnswerOptions(), job.device)
+        predicted = _predict_nodes(folder, files, folder / "predictions.csv", _AnswerOptions(), device)
         trained = Facts(
             cast(dict[str, Any], trained.document) | {"predictions": predicted.document},
             [*trained.sentences, *predicted.sentences],
         )
     emit(trained, as_json=as_json)
+
+
+def _training_options(learned: _LearnedOptions, fit: _Fit, device: str) -> TrainingOptions:
+    from veilgraph.deploy import TrainingOptions
+
+    return TrainingOptions(
+        method=learned.method,
+        parameters=fit.parameters,
+        seed=fit.seed,
+        hold_out=fit.hold_out,
+        screened=learned.screened,
+        plausible=learned.plausible,
+        device=device,
+        memory=parse_bytes(fit.memory),
+    )
 
 
 def _trained(model: Model, out: Path, completing: str, *, is_table: bool) -> Facts:
@@ -156,33 +173,17 @@ def _trained(model: Model, out: Path, completing: str, *, is_table: bool) -> Fac
     return Facts(model.facts | {"folder": str(out), "accuracy": content["accuracy"]} | named, sentences)
 
 
-def card(
-    model: Annotated[Path, typer.Option(help="Folder that `veilgraph train` wrote.")],
-    graph: PublicGraphOption,
-    nodes: EdgelessNodesOption = None,
-    store: Annotated[
-        str | None, typer.Option(help="Store of the reports, to count the people who withdrew since the training.")
-    ] = None,
-    device: DeviceOption = "auto",
-    memory: MemoryOption = "8GiB",
-    as_json: JsonOption = False,
-) -> None:
+def _completed(model: Path, files: GraphFiles, device: str, memory: int) -> Facts:
     """Write the card of a model again, with the whole learning curve and the withdrawals since the training."""
     with needs_extra("server"):
-        _start_workers(graph)
+        _start_workers(files.graph)
         from veilgraph.deploy import complete_card
     from veilgraph.graph.shards import read_graph
 
-    content = complete_card(
-        model,
-        read_graph(graph, nodes=nodes),
-        store=store,
-        device=device,
-        memory=parse_bytes(memory),
-        watch=show_progress,
-    ).content
+    graph = read_graph(files.graph, nodes=files.nodes)
+    content = complete_card(model, graph, store=files.store, device=device, memory=memory, watch=show_progress).content
     page, missing = _write_page(content, model)
-    emit(Facts(content, [*_accuracy_lines(content), *_card_in_words(content, page, missing, "")]), as_json=as_json)
+    return Facts(content, [*_accuracy_lines(content), *_card_in_words(content, page, missing, "")])
 
 
 def _write_page(content: dict[str, Any], folder: Path) -> tuple[Path | None, str]:
@@ -209,11 +210,13 @@ def _withdrawals_in_words(since: int | None) -> Iterator[str]:
         yield f"{people} withdrew since the training, whose reports are in this model: train again."
 
 
-def _card_command(folder: Path, files: GraphFiles) -> str:
+def _card_command(home: Path | None, model: Path, files: GraphFiles) -> str:
     """Return the command that completes the card. A password in the address of the store is not repeated."""
-    words = ["veilgraph", "card", "--model", str(folder), "--graph", str(files.graph)]
-    words += [] if files.nodes is None else ["--nodes", str(files.nodes)]
-    words += ["--store", files.store] if files.store is not None and files.store.startswith("sqlite:") else []
+    words = ["veilgraph", "train", *([] if home is None else [str(home)]), "--card", str(model)]
+    if home is None:
+        words += ["--graph", str(files.graph)]
+        words += [] if files.nodes is None else ["--nodes", str(files.nodes)]
+        words += ["--store", files.store] if files.store is not None and files.store.startswith("sqlite:") else []
     return shlex.join(words)
 
 
@@ -221,7 +224,7 @@ def _accuracy_lines(content: dict[str, Any]) -> list[str]:
     """Return the estimates of accuracy in sentences; why there are none otherwise."""
     found = content["accuracy"]
     if found["model"] is None:
-        return ["Accuracy: not estimated; --hold-out 0.2 holds labels out and estimates it, for the control too."]
+        return ["Accuracy: not estimated; --set hold_out=0.2 holds labels out and estimates it, for the control too."]
     labels = f"{counted(found['model']['reports'], 'randomized label')}, each {_JUDGES[content['judged_by']]}"
     lines = [f"Estimated accuracy of {content['method']}: {Estimate(**found['model']).text}, from {labels}."]
     if found["own_report"] is not None:

@@ -233,7 +233,7 @@ class SeriesSource(Source):
             return None
         return (
             "a series about neighbours is judged by people whose reports are in no table, and its seed is "
-            f"{SERIES_SEED}: leave --seed and --hold-out out"
+            f"{SERIES_SEED}: leave the settings seed and hold_out out"
         )
 
     def read(

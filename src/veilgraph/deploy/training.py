@@ -244,7 +244,7 @@ def _finish(fit: _Fit, facts: dict[str, Any], run: _Run) -> Model:
                 watch=run.watch,
             ).write(run.out)
         except KeyboardInterrupt:
-            say(f"the model in {run.out} is complete, its card is not: veilgraph card writes it")
+            say(f"the model in {run.out} is complete, its card is not: veilgraph train --card writes it")
             raise
     return model
 

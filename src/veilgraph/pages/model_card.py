@@ -88,7 +88,7 @@ def summary(content: dict[str, Any]) -> list[str]:
             if content["reports"]["total"]
             else "No process held all reports of this training, so that no report was left out to judge by."
         )
-        return [f"{reason} Labels that are held out judge any method: train again with --hold-out 0.2."]
+        return [f"{reason} Labels that are held out judge any method: train again with --set hold_out=0.2."]
     if found["control"] is not None:
         words = f"The control, which reads the same labels and no features, reaches {point_text(found['control'])}"
         if found["difference"] is not None:
