@@ -25,7 +25,9 @@ def test_accuracy_control_and_gain_have_intervals_and_something_was_learned(coll
     assert found.accuracy is not None
     assert found.control is not None
     assert found.second_half is not None
-    for each in (found.accuracy, found.control, found.second_half):
+    assert found.next_hundred is not None
+    for each in (found.accuracy, found.control, found.second_half, found.floor, found.features):
+        assert each is not None
         assert each.value is not None
         assert each.low <= each.value <= each.high
     # Four classes of equal size: a model that learned nothing has 0.25.
@@ -45,4 +47,5 @@ def test_the_command_says_and_writes_what_the_dashboard_shows(
     assert found is not None
     assert printed["verdict"] == found.verdict
     assert printed["sentences"] == found.sentences
-    assert len(found.sentences) == 3
+    assert len(found.sentences) == 6
+    assert found.sentences[3:5] == found.worth

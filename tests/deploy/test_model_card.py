@@ -66,6 +66,10 @@ def test_estimates_of_a_card_hold_the_truth(sets: Collected, folder: Path) -> No
     reported = sets.perturbed.has_label
     own = accuracy(model.method.predict(), sets.private, reported)
     assert found["own_report"]["low"] <= own <= found["own_report"]["high"]
+    largest = np.bincount(sets.private.labels).max() / NODES
+    assert found["floor"]["low"] <= largest <= found["floor"]["high"]
+    assert found["floor"]["reports"] == reported.sum()
+    assert found["features"] is None  # none were asked for
     assert [row["name"] for row in card["by_class"]] == list(sets.campaign.schema.classes)
     assert sum(each["found"]["reports"] for each in card["calibration"]) == reported.sum()
 
@@ -85,8 +89,8 @@ def test_numbers_of_people_add_up(sets: Collected, folder: Path) -> None:
         assert sum(group["sizes"]) == group["people"]
 
 
-def test_single_classes_are_judged_on_people_with_contacts_alone(sets: Collected) -> None:
-    """The card claimed for isolated people what it had estimated on people with contacts."""
+def test_single_classes_are_judged_on_the_same_people_as_predictions(sets: Collected) -> None:
+    """Nothing is known of people without contacts who sent nothing: their set has all classes."""
     names = [*sets.perturbed.graph.names, *(f"hermit{number}" for number in range(60))]
     graph = Graph.from_edges(sets.perturbed.graph.edges, len(names), node_ids=names)
     campaign = replace(
@@ -103,10 +107,18 @@ def test_single_classes_are_judged_on_people_with_contacts_alone(sets: Collected
     one_class = model.method.conformal_sets().sets(judged.probabilities.astype(np.float32), nobody, 0.9).sum(1) == 1
     linked = graph.degrees[judged.nodes] > 0
     assert (~linked).sum() >= 50
-    assert found["single"]["share"] == one_class[linked].mean() != one_class.mean()
+    assert found["single"]["share"] == (one_class & linked).mean() != one_class[linked].mean()
+    assert found["single"]["accuracy"]["reports"] == (one_class & linked).sum()
     isolated = (graph.degrees == 0) & ~perturbed.has_label
     assert found["unknown"] == isolated.sum() >= 10
     assert found["groups"]["silent"]["sizes"][-1] >= found["unknown"]
+
+
+def test_the_next_hundred_reports_bring_less_than_the_second_half_and_perhaps_nothing(folder: Path) -> None:
+    curve = read_card(folder)["learning_curve"]
+    hundred, half = curve["next_hundred"], next(point for point in curve["points"] if point["share"] == 1 / 2)
+    assert hundred["value"] is None
+    assert half["gain"]["low"] < hundred["low"] <= 0 <= hundred["high"] < half["gain"]["high"]
 
 
 def test_people_are_named_in_a_table_of_their_own_that_only_the_owner_reads(sets: Collected, folder: Path) -> None:

@@ -105,7 +105,7 @@ def test_the_floor_is_the_most_frequent_class_and_there_is_no_control_without_ed
     assert accuracy["floor"]["reports"] == accuracy["model"]["reports"]
     assert accuracy["difference"]["low"] > 0  # two thirds of 24 people
     page = render_card_page(found)
-    assert "Floor: the most frequent class" in page
+    assert "The largest class, given for everybody" in page
     assert "nobody has one here" in page
     assert "Links of the person" not in page
     assert set(series.classes) <= {each["name"] for each in found["by_class"]}
@@ -127,7 +127,7 @@ def test_progress_of_a_series_is_judged_by_people_in_no_table(series: Series) ->
     assert found.accuracy is not None
     assert found.control is None
     assert found.floor is not None
-    assert "The floor, the most frequent class" in found.sentences[1]
+    assert "The largest class, given for everybody" in found.sentences[1]
     assert "is not estimated for a series" in found.sentences[2]
     assert Assessment.from_json(found.to_json()) == found
 
@@ -260,8 +260,8 @@ def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> N
     assert main(["train", *common, *files, "--device", "cpu"]) == 0
     told = capsys.readouterr().out
     assert "Answers about neighbours, wave by wave: 240." in told
-    assert "the floor: all that is known of a person" in " ".join(told.split())
-    assert "Difference to the floor:" in told
+    assert "the largest class, given for everybody:" in " ".join(told.split())
+    assert "Difference to the largest class:" in told
     assert "structure_only" not in told
     predicted = ["--model", str(tmp_path / "model"), "--graph", str(people), "--out", str(tmp_path / "p.csv")]
     assert main(["predict", *predicted, "--device", "cpu"]) == 0

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from veilgraph.campaign.worth import features_in_words, hundred_in_words
 from veilgraph.errors import CampaignError
 from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.strict_json import (
@@ -28,7 +29,7 @@ Verdict = Literal["enough", "more helps", "unclear"]
 ENOUGH = 0.02
 """It is enough if the second half of the reports brought less accuracy than this, by the interval: two points."""
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,10 @@ class Assessment:
         label_reports: number of label reports it was trained on.
         accuracy: share of people whose label it predicts, estimated from reports that a prediction did not use.
         control: the same for the structure-only control.
-        floor: the same for the most frequent class; of a series about neighbours, where a control has no edges.
+        floor: the same for the most frequent class, given for everybody.
         second_half: by how much the accuracy is higher than with a random half of the reports.
+        features: by how much it is higher than that of the same method without features; None where it reads none.
+        next_hundred: by how much another hundred reports would raise it.
 
     >>> from datetime import UTC
     >>> found = Assessment(campaign="5f", computed=datetime(2027, 1, 31, tzinfo=UTC), method="veil", label_reports=900,
@@ -61,6 +64,8 @@ class Assessment:
     control: Estimate | None
     second_half: Estimate | None
     floor: Estimate | None = None
+    features: Estimate | None = None
+    next_hundred: Estimate | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -79,13 +84,20 @@ class Assessment:
         if self.control is not None:
             said.append(f"The control, which only looks at the graph and the labels, predicts {self.control.text}.")
         if self.floor is not None:
-            said.append(f"The floor, the most frequent class for everybody, is right for {self.floor.text}.")
-        if self.second_half is None and self.floor is not None:
+            said.append(f"The largest class, given for everybody, is right for {self.floor.text}.")
+        said += self.worth
+        if self.second_half is None and self.control is None:
             return [*said, "Whether more answers would help is not estimated for a series about neighbours."]
         if self.second_half is None:
             return [*said, "Whether more reports would help cannot be told from so few."]
         half = f"The second half of the reports brought {self.second_half.points}"
         return [*said, f"{half}: {_VERDICTS[self.verdict]}"]
+
+    @property
+    def worth(self) -> list[str]:
+        """What features brought and what more reports would bring, in words."""
+        features = [] if self.features is None else [features_in_words(self.features)]
+        return features + ([] if self.next_hundred is None else [hundred_in_words(self.next_hundred)])
 
     @property
     def document(self) -> dict[str, Any]:
@@ -101,7 +113,7 @@ class Assessment:
     @classmethod
     def from_json(cls, text: str | bytes) -> Assessment:
         """Read an assessment; refuse a document of another form."""
-        estimates = ("accuracy", "control", "second_half", "floor")
+        estimates = ("accuracy", "control", "second_half", "floor", "features", "next_hundred")
         keys = {"format", "campaign", "computed", "method", "label_reports", *estimates}
         try:
             parts = expect_object(parse_json(text), keys, "assessment")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from veilgraph.campaign.worth import features_in_words, hundred_in_words
 from veilgraph.cli._common import needs_extra, parse_bytes, show_progress
 from veilgraph.cli.completion import complete_method
 from veilgraph.cli.named_files import CollectionOptions, GraphFiles, GraphOptions
@@ -231,14 +232,15 @@ def _accuracy_lines(content: dict[str, Any]) -> list[str]:
         lines.append(f"With a person's own report: {Estimate(**found['own_report']).text}.")
     if found["control"] is not None:
         lines.append(f"Estimated accuracy of structure_only: {Estimate(**found['control']).text}, the control.")
-    if found.get("floor") is not None:
-        lines.append(
-            f"Estimated accuracy of the most frequent class: {Estimate(**found['floor']).text}, the floor: all that is "
-            "known of a person without neighbours and without their own report. There is no control, which needs edges."
-        )
+    if found["floor"] is not None:
+        lines.append(f"Accuracy of the largest class, given for everybody: {Estimate(**found['floor']).text}.")
     if found["difference"] is not None:
-        other = "control" if found["control"] is not None else "floor"
+        other = "control" if found["control"] is not None else "largest class"
         lines.append(f"Difference to the {other}: {Estimate(**found['difference']).points}.")
+    if found["features"] is not None:
+        lines.append(features_in_words(Estimate(**found["features"])))
+    if (hundred := (content["learning_curve"] or {}).get("next_hundred")) is not None:
+        lines.append(hundred_in_words(Estimate(**hundred)))
     return lines
 
 

@@ -41,6 +41,8 @@ def assess_collection(
         control=_estimate(card["accuracy"]["control"]),
         floor=_estimate(card["accuracy"]["floor"]),
         second_half=_estimate(curve[0]["gain"]) if len(curve) > 1 else None,
+        features=_estimate(card["accuracy"]["features"]),
+        next_hundred=_estimate(card["learning_curve"]["next_hundred"]),
     )
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.assemble import check_graph
 from veilgraph.deploy.helpful_reports import expected_help
-from veilgraph.deploy.learning_curve import ALL_SHARES, default_shares, learning_curve
+from veilgraph.deploy.learning_curve import ALL_SHARES, default_shares, fit_again, learning_curve, next_hundred
 from veilgraph.deploy.model_folder import CARD, PEOPLE, Model
 from veilgraph.deploy.prediction import (
     CERTAIN,
@@ -43,9 +43,10 @@ from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.privacy.strict_json import TIME_FORMAT
 from veilgraph.progress import Watch, unwatched
 
-FORMAT = 3
+FORMAT = 4
 """Format of `card.json`."""
 
+_FOLDS = 5
 _DEGREES = (0, 2, 4, 8, 16)
 """Lowest degree of each group of people."""
 
@@ -109,6 +110,8 @@ def make_card(
     content |= _unjudged(model) if judged is None else _judgement(model, perturbed, judged)
     wanted = default_shares(perturbed) if shares is None else tuple(shares)
     content["learning_curve"] = _curve(model, perturbed, wanted, memory=memory, watch=watch)
+    if judged is not None and wanted:
+        content["accuracy"] |= _features(model, perturbed, judged, memory=memory)
     answers = _Answers.of(model, perturbed)
     content["sets"] = _sets(model, perturbed, answers, judged)
     content["uncertain"] = _uncertain(answers, perturbed)
@@ -172,13 +175,14 @@ def _curve(
     """Return the learning curve, and the subsamples that were left out; no points for other methods than Veil."""
     judged = model.method.unused_reports(perturbed) if isinstance(model.method, Veil) else None
     if judged is None:
-        return {"points": [], "left_out": []}
+        return {"points": [], "next_hundred": None, "left_out": []}
     with watch("card") as progress:
-        points = learning_curve(
-            model.method, perturbed, judged, shares, seed=model.facts["seed"], memory=memory, progress=progress
-        )
+        seed = model.facts["seed"]
+        points = learning_curve(model.method, perturbed, judged, shares, seed=seed, memory=memory, progress=progress)
+    hundred = next_hundred(model.method, perturbed, judged, seed=seed, memory=memory) if shares else None
     return {
         "points": [asdict(point) for point in points],
+        "next_hundred": _dict(hundred),
         "left_out": [share for share in ALL_SHARES if share not in shares],
     }
 
@@ -237,7 +241,8 @@ def _unjudged(model: Model) -> dict[str, Any]:
     judged = "held out" if accuracy["model"] else None
     return {
         "judged_by": judged,
-        "accuracy": accuracy | dict.fromkeys(("own_report", "floor", "difference", "stated")),
+        "accuracy": accuracy
+        | dict.fromkeys(("own_report", "floor", "difference", "stated", "without_features", "features")),
     } | sections
 
 
@@ -249,12 +254,10 @@ def _of_training(found: dict[str, float], model: Model) -> dict[str, Any]:
 def _judgement(model: Model, perturbed: PerturbedGraph, judged: UnusedReports) -> dict[str, Any]:
     """Return everything that is estimated from reports which predictions did not use."""
     out_of_fold = bool(perturbed.has_label[judged.nodes].all())
-    control = floor = difference = None
-    if not model.campaign.asked.has_edges:
-        # The control would have no edge to propagate a label over.
-        other = judged.with_predictions(_majority(perturbed, judged.nodes))
-        floor, difference = other.accuracy(), judged.difference(other)
-    elif not isinstance(model.method, StructureOnly):
+    largest = judged.with_predictions(_majority(perturbed, judged.nodes))
+    control, difference = None, judged.difference(largest)
+    # Without links, the control would have no edge to propagate a label over.
+    if model.campaign.asked.has_edges and not isinstance(model.method, StructureOnly):
         other = judged.with_predictions(_control(perturbed, model.facts["seed"])[judged.nodes])
         control, difference = other.accuracy(), judged.difference(other)
     share, certain = judged.certain(CERTAIN)
@@ -265,9 +268,11 @@ def _judgement(model: Model, perturbed: PerturbedGraph, judged: UnusedReports) -
             "model": asdict(judged.accuracy()),
             "own_report": asdict(judged.accuracy_with_own_report()) if isinstance(model.method, Veil) else None,
             "control": _dict(control),
-            "floor": _dict(floor),
+            "floor": asdict(largest.accuracy()),
             "difference": _dict(difference),
             "stated": judged.stated_accuracy(),
+            "without_features": None,
+            "features": None,
         },
         "calibration": [asdict(each) for each in judged.calibration()],
         "certain": {"from": CERTAIN, "share": share, "accuracy": asdict(certain)},
@@ -279,15 +284,32 @@ def _dict(estimate: Estimate | None) -> dict[str, Any] | None:
     return None if estimate is None else asdict(estimate)
 
 
-def _majority(perturbed: PerturbedGraph, judged: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the class shares of all other label reports for each judged person, [judged, classes].
+def _features(
+    model: Model, perturbed: PerturbedGraph, judged: UnusedReports, *, memory: int
+) -> dict[str, dict[str, Any]]:
+    """Return the accuracy of the same method without features, and what features add; nothing if it reads none."""
+    method = model.method
+    if not (isinstance(method, Veil) and method.uses_features and perturbed.has_features.any()):
+        return {}
+    labels_alone = replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
+    again = fit_again(method, labels_alone, seed=model.facts["seed"], memory=memory)
+    other = judged.with_predictions(again.predict_without_own_report(labels_alone)[judged.nodes])
+    return {"without_features": asdict(other.accuracy()), "features": asdict(judged.difference(other))}
 
-    It is all that is known about a person without neighbours and without their own report.
+
+def _majority(perturbed: PerturbedGraph, judged: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the class shares of other people's label reports for each judged person, [judged, classes].
+
+    It is all that is known about a person without neighbours and without their own report. Where all reports judge,
+    the others are those of four folds in five.
     """
-    others = perturbed.has_label.copy()
-    others[judged] = False
-    shares = class_shares(replace(perturbed, has_label=others))
-    return shares.repeat(len(judged), axis=0).astype(np.float64)
+    folds = np.arange(len(judged)) % (_FOLDS if perturbed.has_label.sum() == len(judged) else 1)
+    shares = np.empty((len(judged), perturbed.schema.num_classes))
+    for fold in np.unique(folds):
+        others = perturbed.has_label.copy()
+        others[judged[folds == fold]] = False
+        shares[folds == fold] = class_shares(replace(perturbed, has_label=others))
+    return shares
 
 
 def _control(perturbed: PerturbedGraph, seed: int) -> NDArray[np.float64]:
@@ -327,18 +349,18 @@ def _sets(
 ) -> dict[str, Any] | None:
     """Return how large sets of classes are, and how often those with one class are right; None if there are none.
 
-    A set with one class is judged by reports that it did not use, as are the sets of people without a report. Nobody
-    without a contact is judged: without a report, nothing is known about them, and their set has all classes.
+    A set with one class is judged by reports that it did not use, on the same people as the predictions. Without a
+    report, nothing is known about people without a contact, and their set has all classes.
     """
     if (calibrated := calibrated_sets(model, None)) is None or answers.sets is None:
         return None
     sizes = answers.sets.sum(axis=1)
     groups = {"reported": perturbed.has_label, "silent": ~perturbed.has_label}
     single = None
-    if judged is not None and (linked := perturbed.is_linked[judged.nodes]).any():
-        judged = judged.of(linked)
+    if judged is not None:
         nobody = np.zeros(len(judged.nodes), dtype=np.bool_)
         one_class = calibrated.sets(judged.probabilities.astype(np.float32), nobody, COVERAGE).sum(axis=1) == 1
+        one_class &= perturbed.is_linked[judged.nodes]
         single = {"share": float(one_class.mean()), "accuracy": asdict(judged.of(one_class).accuracy())}
     return {
         "coverage": COVERAGE,

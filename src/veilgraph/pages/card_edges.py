@@ -52,8 +52,8 @@ class HiddenEdges(MutualPairs):
 
     read = "with randomized answers about neighbours and no edge"
     compared = (
-        "The floor is all that is known of a person without neighbours and without their own report: a method that "
-        "does not beat it has learned nothing from the answers. The structure-only control of other cards is left "
+        "The largest class is all that is known of a person without neighbours and without their own report: a method "
+        "that does not beat it has learned nothing from the answers. The structure-only control of other cards is left "
         "out: it propagates labels over edges, and nobody has one here."
     )
     judges = (

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from veilgraph.atomic_files import write_atomically
+from veilgraph.campaign.worth import features_in_words, hundred_in_words
 from veilgraph.deploy.model_folder import CARD_PAGE
 from veilgraph.errors import MissingExtraError
 from veilgraph.pages.card_edges import edges_of
@@ -80,7 +81,7 @@ def headline(content: dict[str, Any]) -> str:
 
 
 def summary(content: dict[str, Any]) -> list[str]:
-    """Return the control or the floor, the own report and the certain answers, in sentences."""
+    """Return the control, the largest class, features, the own report and the certain answers, in sentences."""
     found, sentences = content["accuracy"], []
     if found["model"] is None:
         reason = (
@@ -90,13 +91,17 @@ def summary(content: dict[str, Any]) -> list[str]:
         )
         return [f"{reason} Labels that are held out judge any method: train again with --set hold_out=0.2."]
     if found["control"] is not None:
-        words = f"The control, which reads the same labels and no features, reaches {point_text(found['control'])}"
+        words = f"The control, which reads the same labels and no features, reaches {share_text(found['control'])}"
         if found["difference"] is not None:
             words += f"; the difference is {_points_text(found['difference'])}"
         sentences.append(words + ".")
-    if (floor := found.get("floor")) is not None:
-        words = f"The floor, the most frequent class for everybody, reaches {point_text(floor)}"
-        sentences.append(f"{words}; the difference is {_points_text(found['difference'])}.")
+    if (floor := found["floor"]) is not None:
+        words = f"The largest class, given for everybody, reaches {share_text(floor)}"
+        if found["control"] is None:
+            words += f"; the difference is {_points_text(found['difference'])}"
+        sentences.append(words + ".")
+    if found["features"] is not None:
+        sentences.append(features_in_words(Estimate(**found["features"])))
     if found["own_report"] is not None:
         own = found["own_report"]
         sentences.append(f"Where a person's own report is used too, it is {share_text(own)}.")
@@ -180,7 +185,8 @@ def _accuracies(content: dict[str, Any]) -> dict[str, str]:
         "model": f"{method_title(content['method'])}, own report not used",
         "own_report": f"{method_title(content['method'])}, own report used",
         "control": "Control, own report not used",
-        "floor": "Floor: the most frequent class, no neighbour and no own report used",
+        "without_features": f"{method_title(content['method'])} without features, own report not used",
+        "floor": "The largest class, given for everybody",
     }
     return {key: name for key, name in names.items() if content["accuracy"].get(key) is not None}
 
@@ -212,8 +218,8 @@ def set_sentences(content: dict[str, Any]) -> list[str]:
     ]
     if (single := sets["single"]) is not None and single["accuracy"]["value"] is not None:
         sentences.append(
-            f"Without their own report {percent(single['share'])} of the people with contacts who reported have a set "
-            f"with one class, which is the true one for {share_text(single['accuracy'])}."
+            f"Without their own report {percent(single['share'])} of the people who reported have a set with one "
+            f"class, which is the true one for {share_text(single['accuracy'])}."
         )
     if sets["unknown"]:
         sentences.append(
@@ -239,9 +245,11 @@ def curve_sentences(content: dict[str, Any]) -> list[str]:
     half = next((point for point in points if point["share"] == 1 / 2), points[-2])
     gain = half["gain"]
     words = f"From {percent(half['share'])} of the reports to all of them, the accuracy rose by {_points_text(gain)}."
+    hundred = content["learning_curve"]["next_hundred"]
     return [
         words,
-        "The curve ends where the reports end: it is not extrapolated. In simulations a next doubling of the reports"
+        *([] if hundred is None else [hundred_in_words(Estimate(**hundred))]),
+        "The curve ends where the reports end. In simulations a next doubling of the reports"
         " seldom brought more than the upper end of what the last one brought.",
         "Points share their reports, so the differences between them are known better than the band suggests."
         " Each subsample is one random draw; how draws differ is not in the band.",
