@@ -8,11 +8,13 @@ import json
 import os
 import pkgutil
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,8 @@ from veilgraph.campaign.plausibility import shift_per_liar
 from veilgraph.campaign.screening import LEVEL, smallest_implausible_group
 from veilgraph.cli import main
 from veilgraph.cli.app import app, parser_of
+from veilgraph.collection import Collection as CollectionFolder
+from veilgraph.collection.rehearsal import serving
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets.registry import REGISTERED
 from veilgraph.deploy.choose_method import DEFAULT_METHOD
@@ -75,10 +79,9 @@ NOT_RUN = {
     ),
     "veilgraph lab data cora citeseer --fetch": "needs the network",
     "veilgraph lab data --results runs/paper": "reads every data set that is there",
-    "veilgraph submit report.json --url https://collect.example.org --tokens tokens.csv": (
-        "needs a collector; tests/cli/test_campaign.py runs it against one"
+    "veilgraph fetch --url https://collect.example.org --out wave": (
+        "needs a collector; tests/client/test_fetching.py runs it against one"
     ),
-    "veilgraph fetch --url https://collect.example.org --out wave": "the same; tests/client/test_fetching.py",
     "veilgraph submit answer.json --url https://collect.example.org --token TOKEN": "the same",
     SERVE: "serves until it is stopped; tests/collector runs it",
     SERVE.replace("sqlite:///reports.db", "postgresql://veilgraph:PASSWORD@db.example.org/reports"): "the same",
@@ -93,6 +96,10 @@ SHORTENED = {
 # The page that assumes a finished collection: commands that read one run there, elsewhere they are only parsed.
 COLLECTED = "docs/how-to/deployment.md"
 _COLLECTED = ("train", "predict", "open-round")
+# A page that shows commands of another one, which runs them.
+RUN_BY = {"README.md": "docs/tutorials/first-collection.md"}
+SERVED = "http://127.0.0.1:8000"
+"""Where `veilgraph serve` listens, as pages say."""
 # Files that a page assumes.
 ASSUMED = {
     "docs/explanation/rounds.md": {
@@ -134,8 +141,17 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
+        return [line for line in self.lines if line.startswith("veilgraph ")]
+
+    @property
+    def programs(self) -> list[str]:
+        """Python files that the reader has written and runs."""
+        return [match[1] for line in self.lines if (match := re.fullmatch(r"python (\w+\.py)", line))]
+
+    @property
+    def lines(self) -> list[str]:
         lines = self.text.splitlines() if self.language in ("bash", "console") else []
-        return [line.removeprefix("$ ") for line in lines if line.removeprefix("$ ").startswith("veilgraph ")]
+        return [line.removeprefix("$ ") for line in lines]
 
 
 def blocks_of(page: Path) -> Iterator[Block]:
@@ -146,6 +162,11 @@ def blocks_of(page: Path) -> Iterator[Block]:
         told = re.search(r"Write it to `([\w.-]+)`:\s*$", between)
         yield Block(match[1], match[2], follows=last_end > 0 and not between.strip(), file=told[1] if told else None)
         last_end = match.end()
+
+
+def commands_of(name: str | None) -> list[str]:
+    """Return the commands that a page shows; none of no page."""
+    return [] if name is None else [command for block in blocks_of(ROOT / name) for command in block.commands]
 
 
 def prose_of(page: Path) -> str:
@@ -198,6 +219,47 @@ def without_ids(text: str) -> str:
     return re.sub("Campaign [0-9a-f]{64}", "Campaign ID", text.strip())
 
 
+class Reader:
+    """Does what a page says, from top to bottom, in the present folder; an address of `serve` is one on a free port."""
+
+    def __init__(self, page: Path, running: ExitStack, capsys: pytest.CaptureFixture[str]) -> None:
+        self.page, self.running, self.capsys = page, running, capsys
+        self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        self.address = SERVED
+        self.printed: str | None = None
+
+    def follow(self, block: Block) -> None:
+        text = block.text.replace(SERVED, self.address)
+        if block.file is not None:
+            Path(block.file).write_text(text, encoding="utf-8")
+        elif block.language == "python":
+            exec(compile(text, f"{name_of(self.page)}, a python block", "exec"), self.namespace)  # noqa: S102
+        if block.language in ("text", "json") and block.follows and self.printed is not None:
+            assert without_ids(text) == without_ids(self.printed), f"{name_of(self.page)} shows another output"
+        self.printed = None
+        for program in block.programs:
+            runpy.run_path(program, run_name="__main__")
+        for command in block.commands:
+            if self.is_run(command):
+                self.run(command)
+
+    def is_run(self, command: str) -> bool:
+        name, collected = name_of(self.page), " --store " in command or command.split()[1] in _COLLECTED
+        if name in RUN_BY.values():
+            return True
+        run_elsewhere = command in NOT_RUN or command in commands_of(RUN_BY.get(name))
+        return not run_elsewhere and (name == COLLECTED or not collected)
+
+    def run(self, command: str) -> None:
+        words = shlex.split(command.replace(SERVED, self.address))[1:]
+        if words[0] == "serve":
+            self.address = self.running.enter_context(serving(CollectionFolder.open(Path(words[1]))))
+            return
+        self.capsys.readouterr()
+        assert main([*words, *SHORTENED.get(command, [])]) == 0, command
+        self.printed = self.capsys.readouterr().out
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("methods")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -205,27 +267,21 @@ def test_programs_and_commands_of_a_page_run_in_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DATABASE_URL", raising=False)
     if name_of(page) == COLLECTED:
         write_collection(tmp_path)
     for name, content in ASSUMED.get(name_of(page), {}).items():
         Path(name).write_text(content, encoding="utf-8")
-    namespace: dict[str, Any] = {"__name__": "__main__"}
-    printed: str | None = None
-    for block in blocks_of(page):
-        if block.file is not None:
-            Path(block.file).write_text(block.text, encoding="utf-8")
-        elif block.language == "python":
-            exec(compile(block.text, f"{name_of(page)}, a python block", "exec"), namespace)  # noqa: S102
-        if block.language in ("text", "json") and block.follows and printed is not None:
-            assert without_ids(block.text) == without_ids(printed), f"{name_of(page)} shows another output"
-        printed = None
-        for command in block.commands:
-            collected = " --store " in command or command.split()[1] in _COLLECTED
-            if command in NOT_RUN or (name_of(page) != COLLECTED and collected):
-                continue
-            capsys.readouterr()
-            assert main([*shlex.split(command)[1:], *SHORTENED.get(command, [])]) == 0, command
-            printed = capsys.readouterr().out
+    with ExitStack() as running:
+        reader = Reader(page, running, capsys)
+        for block in blocks_of(page):
+            reader.follow(block)
+
+
+def test_the_readme_shows_six_commands_of_the_tutorial_which_runs_them() -> None:
+    shown, run = (commands_of(page) for page in next(iter(RUN_BY.items())))
+    verbs = [command.split()[1] for command in shown if command in run]
+    assert verbs == ["init", "rehearse", "serve", "invite", "status", "train"]
 
 
 @pytest.mark.parametrize("page", ["adding-a-method.md", "adding-a-dataset.md"])
