@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import veilgraph.experiments.cells as data_source
 import veilgraph.experiments.runner as runner
 from tests.support.miniatures import miniature
 from veilgraph.cli import main
+from veilgraph.datasets import PrivateGraph, load
 from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.grid import experiment_names
 
@@ -119,7 +121,11 @@ def test_a_mistake_is_one_line_with_the_remedy_and_exit_code_2(
 def test_data_that_is_not_there_names_the_remedy(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data_source, "DatasetLoader", DatasetLoader)
+    def read(name: str, **options: Any) -> PrivateGraph:
+        """Read a data set. A reader of its own finds nothing that an earlier test has read."""
+        return load(name, **options)
+
+    monkeypatch.setattr(data_source, "DatasetLoader", partial(DatasetLoader, read=read))
     monkeypatch.setenv("VEILGRAPH_DATA", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert run(tmp_path / "out", "table1", "--seeds=1") == 2

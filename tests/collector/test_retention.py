@@ -97,7 +97,7 @@ def test_a_revised_notice_is_kept_and_an_older_one_is_refused(store: ReportStore
         store.documents.register(campaign, now=0)
     assert store.documents.newest() == {KEPT.campaign.id: sooner.to_json()}
     assert [entry.document["detail"]["notice"] for entry in store.audit_log.entries(KEPT.campaign.id)] == [1, 2]
-    with pytest.raises(StoreError, match="holds notice 1, and notice 2 was served before: use the newest file"):
+    with pytest.raises(StoreError, match="holds notice 1, and notice 2 was served before: put the newest file back"):
         collector_of(KEPT.campaign, graph=KEPT.graph, store=store, credentials=KEPT.credentials)
 
 

@@ -368,7 +368,7 @@ def guarantee_of(
 
     They randomize independently, so their epsilons add up.
 
-    >>> from veilgraph.privacy.mechanisms import GRR
+    >>> from veilgraph.privacy.mechanisms import GRR, GRRFS
     >>> features = GRRFS(domain_sizes=(2,) * 53, sampled=10, epsilon=1.0)
     >>> round(guarantee_of(features, GRR(6, 3.0)).total_user_level, 9)
     13.0
