@@ -20,22 +20,22 @@ def test_reports_are_in_the_folder_unless_the_environment_names_a_database(tmp_p
         Collection(folder, environment={}),
         Collection(folder, environment={"DATABASE_URL": "postgresql://h/d"}),
     )
-    assert inside.store == f"sqlite:///{folder}/reports.db"
-    assert outside.store == "postgresql://h/d"
-    assert (inside.has_store, outside.has_store) == (False, True)
+    assert inside.store.url == f"sqlite:///{folder}/reports.db"
+    assert outside.store.url == "postgresql://h/d"
+    assert (inside.store.exists, outside.store.exists) == (False, True)
     (folder / "reports.db").touch()
-    assert inside.has_store
+    assert inside.store.exists
 
 
 def test_each_model_of_a_day_has_its_folder_and_a_stopped_training_goes_on_in_its_own(tmp_path: Path) -> None:
     collection = begun(tmp_path)
-    first = collection.new_model(DAY)
-    assert collection.newest_model is None
+    first = collection.models.new(DAY)
+    assert collection.models.newest is None
     first.mkdir(parents=True)
-    assert collection.new_model(DAY) == first  # it was stopped before it had a model
+    assert collection.models.new(DAY) == first  # it was stopped before it had a model
     (first / "training.json").touch()
-    assert collection.new_model(DAY) == collection.models / "2027-03-01-2"
-    assert collection.newest_model == first
+    assert collection.models.new(DAY) == collection.models.folder / "2027-03-01-2"
+    assert collection.models.newest == first
 
 
 def test_a_folder_without_a_collection_is_refused(tmp_path: Path) -> None:

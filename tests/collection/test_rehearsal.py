@@ -17,7 +17,7 @@ def test_the_collector_of_a_rehearsal_never_opens_the_database_of_the_real_one(
     real = tmp_path / "real.db"
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{real}")
     with copy_of(collection) as copy:
-        assert copy.process_environment["DATABASE_URL"] == copy.store == f"sqlite:///{copy.folder}/reports.db"
+        assert copy.store.process_environment["DATABASE_URL"] == copy.store.url == f"sqlite:///{copy.folder}/reports.db"
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ def invite(
     collection = Collection.open(folder)
     silent = None
     if remind:
-        with closing(ReportStore.open(collection.store, create=False)) as store:
+        with closing(ReportStore.open(collection.store.url, create=False)) as store:
             silent = nodes_to_remind(collection.graph.names, store, collection.campaign)
     name = "links" if silent is None else f"reminders-{date.today():%Y-%m-%d}"
     written = write(collection, url, only=silent, name=name)

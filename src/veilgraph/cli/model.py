@@ -116,7 +116,7 @@ def train(
     files, home = collection.files(), collection.collection
     if out is None and home is None:
         raise RunError("--out is missing: give the folder of the model")
-    folder = home.new_model(date.today()) if out is None and home is not None else cast(Path, out)
+    folder = home.models.new(date.today()) if out is None and home is not None else cast(Path, out)
     with needs_extra("server"):
         public = _read_early(files.graph, files.nodes) if (learned.method or "veil").startswith("veil") else files.graph
         from veilgraph import deploy
@@ -290,7 +290,7 @@ def predict(
     if model is None:
         if home is None:
             raise RunError("the model is missing: give FOLDER, the folder of a collection, or --model")
-        model = home.newest_model
+        model = home.models.newest
     if model is None:
         raise RunError(f"{collection.folder} has no model yet: run 'veilgraph train {collection.folder}'")
     files = collection.graph_files()

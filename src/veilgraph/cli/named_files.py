@@ -75,7 +75,7 @@ class GraphOptions:
         collection = Collection.open(self.folder)
         self._refuse_named("graph", "nodes")
         graph, nodes = collection.graph_files
-        return GraphFiles(graph=graph, nodes=nodes, store=self.store or collection.store)
+        return GraphFiles(graph=graph, nodes=nodes, store=self.store or collection.store.url)
 
     def _named(self, name: str) -> Path:
         path = getattr(self, name)
@@ -142,4 +142,4 @@ class Place:
         """Return the URL of the store: the named one, or that of the folder."""
         if named is None and self.home is None:
             raise RunError("the store of the reports is missing: give --store, or the folder of the collection")
-        return named or cast(Collection, self.home).store
+        return named or cast(Collection, self.home).store.url

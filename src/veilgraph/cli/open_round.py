@@ -145,7 +145,7 @@ def _publish(home: Collection, asked: _WaveOptions, closes: str | None, zone: st
         cap=asked.cap,
     )
     following = NextWave(answer=answer, closes=until, turns=asked.turns)
-    made, perturbed = publish_wave(home.store, home.campaign, people, following, tables=tables, watch=show_progress)
+    made, perturbed = publish_wave(home.store.url, home.campaign, people, following, tables=tables, watch=show_progress)
     return PublishedWave(made, people.names, perturbed, tables)
 
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
+from veilgraph.collection.models import Models
 from veilgraph.collection.open_document import OpenDocument
 from veilgraph.collection.settings import read_settings
+from veilgraph.collection.store_address import StoreAddress
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph
 from veilgraph.graph.shards import read_graph
 
 CAMPAIGN = "campaign.json"
-_DATABASE = "DATABASE_URL"
 _TABLES = (".csv", ".parquet")
 
 
@@ -110,43 +109,14 @@ class Collection:
         return (self.ids_file, None) if links is None else (links, self.people_file)
 
     @property
-    def store(self) -> str:
-        """URL of the store of the reports."""
-        environment = os.environ if self.environment is None else self.environment
-        return environment.get(_DATABASE) or f"sqlite:///{self._reports_file}"
+    def store(self) -> StoreAddress:
+        """Where the reports are."""
+        return StoreAddress(file=self.folder / "reports.db", environment=self.environment)
 
     @property
-    def process_environment(self) -> dict[str, str]:
-        """Variables of another process that opens this folder: it takes the same store, whatever this one inherited."""
-        return {**os.environ, _DATABASE: self.store}
-
-    @property
-    def has_store(self) -> bool:
-        """Whether there is a store: the first 'serve' makes the file in the folder."""
-        return not self.store.endswith(str(self._reports_file)) or self._reports_file.is_file()
-
-    @property
-    def _reports_file(self) -> Path:
-        return self.folder / "reports.db"
-
-    @property
-    def models(self) -> Path:
-        """Folder of the models, one for each day."""
-        return self.folder / "models"
-
-    def new_model(self, day: date) -> Path:
-        """Return the folder of the next model of a day: DATE, DATE-2, ...; of a training that was stopped, its own."""
-        number, path = 1, self.models / f"{day:%Y-%m-%d}"
-        while (path / "training.json").is_file():
-            number += 1
-            path = self.models / f"{day:%Y-%m-%d}-{number}"
-        return path
-
-    @property
-    def newest_model(self) -> Path | None:
-        """Folder of the newest finished model; None if there is none."""
-        finished = [path for path in self.models.glob("*") if (path / "training.json").is_file()]
-        return max(finished, key=lambda path: (path / "training.json").stat().st_mtime, default=None)
+    def models(self) -> Models:
+        """The models that were trained on the reports."""
+        return Models(self.folder / "models")
 
     @cached_property
     def document(self) -> OpenDocument:

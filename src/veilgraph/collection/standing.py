@@ -89,15 +89,15 @@ def standing(collection: Collection, *, now: datetime, watch: Watch = unwatched)
     campaign, names = collection.campaign, collection.graph.names
     asked = len(nodes_asked(names, campaign))
     silent, withdrawals, objections = asked, 0, 0
-    if collection.has_store:
-        with closing(ReportStore.open(collection.store, create=False)) as store:
+    if collection.store.exists:
+        with closing(ReportStore.open(collection.store.url, create=False)) as store:
             silent = len(nodes_to_remind(names, store, campaign))
             withdrawals = store.withdrawals.count(campaign.series)
             objections = store.withdrawals.objections(campaign.series)
     answered = asked - silent - withdrawals - objections
     assessment = None
     if answered >= FEWEST:
-        source = open_source(campaign, collection.graph, store=collection.store, tables=collection.waves)
+        source = open_source(campaign, collection.graph, store=collection.store.url, tables=collection.waves)
         assessment = assess_collection(source, TrainingOptions(), now=now, watch=watch)
     return Standing(
         folder=collection.folder,
@@ -107,5 +107,5 @@ def standing(collection: Collection, *, now: datetime, watch: Watch = unwatched)
         objections=objections,
         is_open=campaign.is_open(now),
         assessment=assessment,
-        model=collection.newest_model,
+        model=collection.models.newest,
     )
