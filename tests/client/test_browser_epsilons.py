@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.support.browser_module import BROWSER, in_node, needs_node
-from tests.support.campaigns import BEFORE, CAMPAIGNS, classes, with_grr
+from tests.support.campaigns import BEFORE, CAMPAIGNS, MIXED, campaign, classes, with_grr
 from veilgraph.campaign.acceptance import PAGE_LIMIT
 from veilgraph.client import Answered, Ledger, verify
 from veilgraph.privacy.epsilon import show_certainty, show_epsilon
+from veilgraph.privacy.mechanisms import LongitudinalGRR
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 
 RNG = np.random.default_rng(27)
@@ -80,9 +84,57 @@ def test_the_browser_computes_no_epsilon_below_the_exact_one() -> None:
 @needs_node
 def test_the_total_of_the_browser_is_not_below_the_exact_one() -> None:
     replies = in_node("verify", [each.to_json() for each in CAMPAIGNS.values()])
-    for campaign, reply in zip(CAMPAIGNS.values(), replies, strict=True):
-        exact = verify(campaign.to_json(), max_epsilon=1e6, now=BEFORE).epsilon
+    for made, reply in zip(CAMPAIGNS.values(), replies, strict=True):
+        exact = verify(made.to_json(), max_epsilon=1e6, now=BEFORE).epsilon
         assert Decimal(repr(reply["result"]["epsilon"])) >= exact
+
+
+def parts_of(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
+    """Iterate over the ways to divide answered rounds among memories."""
+    if total == 0:
+        yield ()
+    for first in range(min(total, largest or total), 0, -1):
+        yield from ((first, *rest) for rest in parts_of(total - first, first))
+
+
+LOSSES = {
+    "a label": (classes(7), {"epsilon_y": 2.0, "rounds": 12, "values": 1, "round_epsilon": 1.0}),
+    "a label that may change": (classes(4), {"epsilon_y": 0.5, "rounds": 9, "values": 3, "round_epsilon": 2.0}),
+    "features and a label": (
+        MIXED,
+        {"epsilon_x": 1.0, "sampled": 2, "epsilon_y": 2.0, "rounds": 8, "values": 2, "round_epsilon_x": 0.7},
+    ),
+}
+
+
+@needs_node
+@pytest.mark.parametrize("name", LOSSES)
+def test_rounds_that_a_device_lost_count_whatever_memories_they_came_from(name: str) -> None:
+    schema, budget = LOSSES[name]
+    made = campaign(schema, **budget)
+
+    def cost(rounds: int) -> float:
+        asked = [each for each in (made.feature_mechanism, made.label_mechanism) if each is not None]
+        return sum(replace(each, rounds=rounds).series_loss.any_histories for each in asked)
+
+    costs = {rounds: cost(rounds) for rounds in range(1, budget["rounds"] + 1)}
+    items = [{"campaign": made.to_json(), "lost": lost} for lost in range(budget["rounds"] + 1)]
+    for lost, counted in enumerate(results("costWithLost", items)):
+        worst = max(sum(costs[rounds] for rounds in parts) for parts in parts_of(lost))
+        assert counted == pytest.approx(costs[budget["rounds"]] + worst, rel=1e-8)
+        assert counted >= costs[budget["rounds"]] + worst
+
+
+@needs_node
+def test_a_memory_that_is_lost_before_every_round_costs_more_than_two_series() -> None:
+    """Then all reports are independent, and each costs what its channel does: together more than any two memories."""
+    made = campaign(classes(7), epsilon_y=2.0, rounds=12, values=1, round_epsilon=1.0)
+    assert isinstance(made.label_mechanism, LongitudinalGRR)
+    channel = made.label_mechanism.channel
+    spent = 12 * math.log(channel.keep / channel.other)
+    assert spent > 2 * made.guarantee.total_user_level
+    (counted,) = results("costWithLost", [{"campaign": made.to_json(), "lost": 11}])
+    assert counted >= spent
 
 
 def test_a_ledger_adds_up_exactly_in_any_decimal_context() -> None:

@@ -89,6 +89,8 @@ const work = {
       const { epsilon, id } = await module.verify(campaign, { maxEpsilon, now });
       return { epsilon, id };
     }),
+  costWithLost: ({ campaign, lost }) =>
+    attempt(async () => module.costWithLost(await module.verify(campaign, { maxEpsilon, now }), lost)),
   parts: (campaign) => attempt(async () => Object.keys(await module.verify(campaign, { maxEpsilon, now }))),
   notice: (campaign) => attempt(async () => (await module.verify(campaign, { maxEpsilon, now })).notice),
   encode: ({ campaign, record }) =>

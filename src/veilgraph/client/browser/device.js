@@ -5,6 +5,7 @@ import { add, shown, within } from "./epsilons.js";
 import {
   UNANSWERED,
   canonical,
+  costWithLost,
   encode,
   internals,
   need,
@@ -31,13 +32,13 @@ const ANOTHER = "This device has answered the campaign before, and answers it on
  * `sharedDevice` lets another person answer a campaign that was answered before. `locks` and `settle`, in
  * milliseconds, are for tests. Of a series, the open round is answered, from permanent answers that are kept;
  * its first round counts for all. Where the memory of earlier rounds is `lost`, which lists them, permanent
- * answers are drawn a second time, and count twice.
+ * answers are drawn anew, and count as `costWithLost` says.
  */
 export async function answer(campaign, record, options) {
   const { node, storage, maxEpsilon, now, sharedDevice, lost = [] } = options;
   const question = await verify(campaign, { maxEpsilon: maxEpsilon ?? Infinity, now });
   const { id } = question;
-  const epsilon = add(question.epsilon, lost.length ? question.epsilon : 0);
+  const epsilon = costWithLost(question, lost.length);
   return underLock(question, options, ({ seen, spent, limit }) => {
     const kept = drawn(question, storage);
     if (kept.has(node))

@@ -1,7 +1,7 @@
 // The participant's page: builds the form from the campaign, draws the report on this device, shows it and
 // sends it.
 
-import { VeilgraphError, canonical, parse, verify } from "./veilgraph.js";
+import { VeilgraphError, canonical, costWithLost, parse, verify } from "./veilgraph.js";
 import { Problem, fetchCampaign, hasReported, need, standing, submit, withdraw } from "./delivery.js";
 import { answer, answered, isLimitLost, ledger } from "./device.js";
 import { knowsRounds, loadMemory, memoryText, setLimit, stored } from "./device.js";
@@ -378,8 +378,7 @@ async function draw() {
   keepLimit();
   const name = node();
   const { spent } = ledger(localStorage);
-  const { epsilon } = question;
-  const cost = add(epsilon, isForgotten() ? epsilon : 0);
+  const cost = costWithLost(question, lostRounds().length);
   if (!people().includes(name))
     need(within(add(spent, cost), limit()), "problem.limit", {
       cost: points(cost),
@@ -391,8 +390,14 @@ async function draw() {
   if (!stored(question, localStorage).has(name)) await checkUnanswered(name);
   const record = contacts ? contacts.readContacts().length : readRecord(question);
   const sharedDevice = $("shared-person").checked;
-  const lost = isForgotten() ? forgotten.rounds : [];
-  const options = { node: name, storage: localStorage, maxEpsilon: limit(), sharedDevice, lost, now: now() };
+  const options = {
+    node: name,
+    storage: localStorage,
+    maxEpsilon: limit(),
+    sharedDevice,
+    lost: lostRounds(),
+    now: now(),
+  };
   report = contacts ? await contacts.draw(text, question, options) : await answer(text, record, options);
   entered = record;
   isChecking = false;
@@ -446,6 +451,7 @@ async function checkUnanswered(name) {
 
 /** Tell whether the person answered earlier rounds with a memory that is lost here. */
 const isForgotten = () => forgotten?.name === node() && !people().includes(node());
+const lostRounds = () => (isForgotten() ? forgotten.rounds : []);
 
 /** Offer the memory of a series: to keep after each round, and to load where this device has none. */
 function showMemory(isSent) {
@@ -457,7 +463,8 @@ function showMemory(isSent) {
   $("memory-load").open ||= isLost;
   for (const part of ["forgotten", "forgotten-anew"]) $(part).hidden = !isLost;
   $("forgotten-accept").required = isLost;
-  say($("forgotten-cost"), "forgotten.accept", { points: points(add(question.epsilon, question.epsilon)) });
+  const cost = costWithLost(question, lostRounds().length);
+  say($("forgotten-cost"), "forgotten.accept", { points: points(cost) });
 }
 
 const asFile = (text) => `data:application/json;charset=utf-8,${encodeURIComponent(text)}`;

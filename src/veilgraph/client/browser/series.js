@@ -7,12 +7,17 @@ const MOST_DIVISIONS = 4000; // of reports among the values of a history, enumer
 
 const sum = (all) => all.reduce((total, next) => total + next, 0);
 
-/**
- * Return the epsilons of all rounds by relation.
- *
- * With x = rho ** n - 1 for n equal reports, a value costs ln((1 + p x) / (1 + q x)).
- */
-export function seriesCosts(first, table, count, values, optional) {
+const known = new Map(); // tables repeat
+
+/** Return the epsilons of all rounds by relation. */
+export function seriesCosts(first, table, count, values, optional = false) {
+  const key = [first.domainSize, first.yes, table.yes, count, values, optional].join();
+  if (!known.has(key)) known.set(key, computed(first, table, count, values, optional));
+  return known.get(key);
+}
+
+/** With x = rho ** n - 1 for n equal reports, a value costs ln((1 + p x) / (1 + q x)). */
+function computed(first, table, count, values, optional) {
   const groups = Math.min(values, count);
   const rate = Math.log(table.yes / table.no);
   const growth = Array.from({ length: count + 1 }, (_, equal) => Math.expm1(equal * rate));

@@ -137,6 +137,12 @@ export type Word = () => number;
 /** Verify a campaign. One that is altered, closed, too revealing or untrue is refused. */
 export function verify(text: string, limits: { maxEpsilon: number; now?: Date }): Promise<Question>;
 
+/**
+ * Return the epsilon of a campaign, for any two histories, where a device does not remember so many answered
+ * rounds: permanent answers may have been drawn anew for each of these.
+ */
+export function costWithLost(question: Question, lost: number): number;
+
 /** Return the codes of features and label of a raw record. */
 export function encode(question: Question, record: RawRecord): [Features, number | null];
 

@@ -277,36 +277,52 @@ function readRounds(stated, asked, label) {
         : epsilon === null && table === null),
   );
   const again = label && readTable(table, label.domainSize);
-  const own = label && seriesCosts(label, again, count, values);
-  const series = asked && readSeries(features, asked, count, values);
-  const costs = totals([own, series?.costs].filter(Boolean));
+  const series = asked && readSeries(features, asked);
+  const { own, each, ofFeatures, costs } = costsOf(label, again, series, count, values);
   agree(Object.values(keys(guarantee, "any_histories same_pattern unchanged")), Object.values(costs));
-  return [{ count, values, table: again, costs, labelEpsilon: own?.any_histories ?? 0 }, series];
+  const levels = each.map((one) => one.any_histories);
+  return [
+    { count, values, table: again, costs, labelEpsilon: own?.any_histories ?? 0 },
+    series && { ...series, costs: ofFeatures, epsilon: ofFeatures.any_histories, levels },
+  ];
 }
 
-/** The sampled features that cost most bound what all of them cost. */
-function readSeries(stated, { sizes, sampled, tables }, count, values) {
+function readSeries(stated, { sizes, sampled, tables }) {
   const { epsilon, tables: rounds } = keys(stated, "epsilon tables");
-  const known = new Map();
   need(number(epsilon) > 0 && list(rounds).length === sizes.length);
   const series = sizes.map((domainSize, i) => readTable(rounds[i], domainSize));
-  const each = tables.map((first, i) => {
-    const kind = canonical([first.domainSize, first.yes, series[i].yes]);
-    if (!known.has(kind))
-      known.set(kind, seriesCosts(first, series[i], count, Math.min(values, first.domainSize), true));
-    need(known.size <= 16); // each takes a moment
-    return known.get(kind);
-  });
-  const costs = totals(each, sampled);
-  return {
-    sizes,
-    sampled,
-    tables,
-    series,
-    costs,
-    epsilon: costs.any_histories,
-    levels: each.map((one) => one.any_histories),
-  };
+  const kinds = tables.map((first, i) => canonical([first.domainSize, first.yes, series[i].yes]));
+  need(new Set(kinds).size <= 16); // each takes a moment
+  return { sizes, sampled, tables, series };
+}
+
+/**
+ * Return the epsilons of so many rounds by relation, of label and features: the sampled features that cost
+ * most bound what all of them cost.
+ */
+function costsOf(label, table, features, count, values) {
+  const own = label && seriesCosts(label, table, count, values);
+  const each = (features?.tables ?? []).map((first, i) =>
+    seriesCosts(first, features.series[i], count, Math.min(values, first.domainSize), true),
+  );
+  const ofFeatures = features && totals(each, features.sampled);
+  return { own, each, ofFeatures, costs: totals([own, ofFeatures].filter(Boolean)) };
+}
+
+/**
+ * Return the epsilon of a campaign, for any two histories, where a device does not remember some answered
+ * rounds.
+ *
+ * Nobody knows how often permanent answers were drawn for these, so the dearest division among memories
+ * counts, and all rounds again.
+ */
+export function costWithLost({ label, features, rounds, epsilon }, lost) {
+  const cost = (count) =>
+    costsOf(label?.table, rounds.table, features, count, rounds.values).costs.any_histories;
+  const most = [0];
+  while (most.length <= Math.min(lost, rounds?.count ?? 0))
+    most.push(Math.max(...most.map((before, i) => add(before, cost(most.length - i)))));
+  return add(epsilon, most.at(-1));
 }
 
 /** Sum the costs that are largest under each relation. */
