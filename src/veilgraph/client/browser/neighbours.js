@@ -17,6 +17,7 @@ const {
   list,
   number,
   part,
+  readLabel,
   readNotice,
   readTable,
   respond,
@@ -81,9 +82,7 @@ function read({ format, bound, notice }) {
   need(turns === null || (whole(turns) && turns > 1 && turns <= MOST_WAVES));
   need(documents.length <= (turns ?? MOST_WAVES) && list(answers).length === documents.length);
   const classCount = distinct(classes, isName).length;
-  const { size } = label;
-  part(label, `epsilon mechanism ${size ? "size " : ""}table`, size ? "subset_selection" : "grr");
-  const ofLabel = cost(readTable(label.table, classCount, size));
+  const ofLabel = cost(readLabel(label, classCount));
   const waves = answers.map((each) => readAnswer(each, classCount, graph.nodes));
   const losses = waves.map(listLoss);
   need(

@@ -226,7 +226,6 @@ function read({ id, rounds, graph, schema, features: asked, label: answered, gua
   const { group, label } = keys(schema, "columns group label");
   need(whole(nodes) && /^[0-9a-f]{64}$/.test(sha256));
   const columns = list(schema.columns).map(readColumn);
-  const size = answered?.size;
   const sizes = columns.map(({ values, edges }) => (edges ? edges.length - 1 : values.length));
   need(whole(group) && (group === 1 || (sizes[0] && sizes.every((domainSize) => domainSize === 2))));
   const { name, classes } = keys(label, "classes name");
@@ -234,14 +233,13 @@ function read({ id, rounds, graph, schema, features: asked, label: answered, gua
   distinct(classes, isName);
   need(asked || answered);
   part(asked, "epsilon mechanism sampled tables", ...(rounds ? ["grr"] : ["grr_fs", "joint_grr"]));
-  part(answered, `epsilon mechanism ${size ? "size " : ""}table`, size ? "subset_selection" : "grr");
   const once =
     asked &&
     readFeatures(
       asked,
       sizes.filter((_, i) => i % group === 0),
     );
-  const table = answered && readTable(answered.table, classes.length, size);
+  const table = answered && readLabel(answered, classes.length);
   const closes = readNotice(notice, [...columns, { name, values: classes }]);
   const [series, features] = rounds ? readRounds(rounds, once, table) : [null, once];
   need(notice.round === null || (whole(notice.round) && notice.round <= series?.count));
@@ -432,6 +430,13 @@ function products(sizes, factors) {
         (found[degree] ??= new Set()).add(must(each * size, each * size <= 2 ** 16)),
       );
   return [...found[factors]].sort((first, second) => first - second);
+}
+
+/** Read a document's part about a label that is asked once. */
+function readLabel(stated, classCount) {
+  const { size } = stated;
+  part(stated, `epsilon mechanism ${size ? "size " : ""}table`, size ? "subset_selection" : "grr");
+  return readTable(stated.table, classCount, size);
 }
 
 /** `yes` words name the truth, `no` words another value; `setSize` is that of a set. */
@@ -632,6 +637,7 @@ export const internals = {
   look,
   number,
   part,
+  readLabel,
   readNotice,
   readTable,
   respond,
