@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,28 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None
         write_atomically(path, broken())
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_name_before_the_writer_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash can keep a rename and lose the content that was written before it, unless each waits for the disk."""
+    path, synced = tmp_path / "file", list[str]()
+
+    def watched(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            assert os.path.sameopenfile(descriptor, folder)
+            synced.append(f"folder, file holds {path.read_text(encoding='utf-8')!r}")
+        else:
+            synced.append(f"{os.fstat(descriptor).st_size} bytes, file is {'there' if path.exists() else 'missing'}")
+
+    folder = os.open(tmp_path, os.O_RDONLY)
+    monkeypatch.setattr(os, "fsync", watched)
+    try:
+        write_atomically(path, ["whole ", "content"])
+    finally:
+        os.close(folder)
+    assert synced == ["13 bytes, file is missing", "folder, file holds 'whole content'"]
 
 
 def plant(path: Path, target: Path | None) -> Path:

@@ -37,7 +37,7 @@ def make_private_file(path: Path) -> None:
 
 
 def write_draft(path: Path, content: bytes | str | Iterable[str], *, public: bool = False) -> Path:
-    """Write the content to a draft beside `path`, and return the draft for the caller to rename.
+    """Write the content to a draft beside `path`, to the disk, and return the draft for the caller to rename.
 
     The draft is created exclusively and under an unpredictable name. A file or a link that someone put there before is
     neither followed nor kept.
@@ -58,6 +58,8 @@ def write_draft(path: Path, content: bytes | str | Iterable[str], *, public: boo
         with open(created, "wb") as file:
             pieces = [content] if isinstance(content, bytes | str) else content
             file.writelines(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
+            file.flush()
+            os.fsync(file.fileno())  # a rename can reach the disk before the content does
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
@@ -66,6 +68,8 @@ def write_draft(path: Path, content: bytes | str | Iterable[str], *, public: boo
 
 def write_atomically(path: Path, content: bytes | str | Iterable[str], *, public: bool = False) -> None:
     """Write a file atomically: after a crash or on a full disk, the old file (or none) is left, never a part.
+
+    When this returns, the new file survives a loss of power.
 
     Args:
         path: the file. Its folder is created if necessary, as private as the file.
@@ -78,3 +82,15 @@ def write_atomically(path: Path, content: bytes | str | Iterable[str], *, public
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names of a folder's files to the disk: a file that was made or renamed survives a loss of power."""
+    if os.name == "nt":  # folders cannot be opened on Windows, and their entries are durable
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
