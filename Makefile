@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup lock tools run test test-slow test-all test-oldest check docs dist bench clean
+.PHONY: setup lock tools run test test-slow test-all test-oldest mutants check docs dist bench clean
 
 setup: $(STAMP)
 
@@ -65,6 +65,12 @@ test-oldest:
 	$(PYTHON) tests/support/lower_bounds.py $(KEEP) > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt --editable '.[collector,lab,test]'
 	$(PYTEST_ENV) $(OLDEST)/bin/python -m pytest -n auto --dist worksteal -m 'not slow' -W default
+
+# Small mistakes in a folder of the package, a seeded sample of them: its tests must find each. make mutants FOLDER=privacy
+FOLDER := privacy
+SAMPLE := 40
+mutants: setup
+	$(PYTEST_ENV) nice -n 10 $(BIN)/python -m tests.support.mutants $(FOLDER) --sample $(SAMPLE)
 
 PRETTIER := tests/node_modules/.bin/prettier
 JAVASCRIPT := 'src/**/*.js' 'src/**/*.d.ts' 'tests/**/*.mjs'
