@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from veilgraph.campaign.report import Report
     from veilgraph.datasets import PrivateGraph
     from veilgraph.experiments import simulate
-    from veilgraph.graph import Graph, PerturbedGraph, Split
+    from veilgraph.graph import Graph, PerturbedGraph, PublicAttributes, Split
     from veilgraph.models import RGNN, Method, PlainGNN, StructureOnly, Veil
     from veilgraph.privacy.accounting import Guarantee
     from veilgraph.privacy.audit import AuditResult, statistical_audit, worst_case_epsilon
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         OSRandom,
         SubsetSelection,
     )
+    from veilgraph.privacy.public_columns import PublicColumn
     from veilgraph.privacy.schema import Column, FeatureSchema, propose_schema
 
     __version__: str
@@ -59,6 +60,8 @@ _HOME = {
     "PlainGNN": "models",
     "PrivacyBudget": "privacy.budget",
     "PrivateGraph": "datasets",
+    "PublicAttributes": "graph",
+    "PublicColumn": "privacy.public_columns",
     "RGNN": "models",
     "Report": "campaign.report",
     "Split": "graph",
@@ -92,6 +95,8 @@ __all__ = [
     "PlainGNN",
     "PrivacyBudget",
     "PrivateGraph",
+    "PublicAttributes",
+    "PublicColumn",
     "Report",
     "Split",
     "StructureOnly",

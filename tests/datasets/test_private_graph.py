@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import veilgraph.datasets
 from tests.support.originals import small_archive
-from veilgraph.datasets import PrivateGraph, from_tables, load
+from veilgraph.datasets import PrivateGraph, csbm, from_tables, load
 from veilgraph.errors import DomainError, GraphError, MissingExtraError, RunError, SchemaError, VeilgraphError
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import NO_LABEL, Column, FeatureSchema
@@ -418,3 +418,17 @@ def test_without_pandas_one_sentence_says_what_to_install(csv: Tables, monkeypat
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtraError, match=r"needs pandas.*veilgraph\[server\]"):
         csv.read()
+
+
+def test_public_features_are_not_asked_and_decide_the_fingerprint() -> None:
+    private = csbm(60, seed=0)
+    known = private.with_public_features()
+    assert known.schema.num_features == 0
+    assert known.public is not None
+    encoded = known.public["x"].encoded()
+    assert encoded.shape[0] == 60
+    assert known.fingerprint != replace(known, public=None).fingerprint
+    with pytest.raises(GraphError, match="csbm has no features that could be public"):
+        known.with_public_features()
+    with pytest.raises(GraphError, match="public columns have 3 rows: there are 60 nodes"):
+        replace(known, public=known.public.select(np.arange(3)))

@@ -137,3 +137,10 @@ STRANGERS = {
 def test_strangers_are_refused(mechanisms: Sequence[FeatureMechanism]) -> None:
     with pytest.raises(BudgetError, match="differ in nothing but a finite epsilon"):
         randomize_coupled(mechanisms, RECORDS, rng=np.random.default_rng(0))
+
+
+def test_public_attributes_reach_the_server_and_cost_nothing() -> None:
+    known = PRIVATE.with_public_features()
+    perturbed = simulate(known, PrivacyBudget(epsilon_y=1.0), SPLIT, rng=np.random.default_rng(0))
+    assert perturbed.public is known.public
+    assert perturbed.guarantee.total_user_level == pytest.approx(1.0, abs=1e-6)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from veilgraph.errors import GraphError
-from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.graph import Graph, PerturbedGraph, PublicAttributes
 from veilgraph.privacy.accounting import Released
 from veilgraph.privacy.mechanisms import GRR, GRRFS, MultiBit
 from veilgraph.privacy.mechanisms.grr_fs import theorem_1_figure
@@ -72,3 +72,13 @@ def test_without_a_feature_mechanism_a_report_spends_the_label_alone(schema: Fea
 def test_theorem_1_says_nothing_of_other_mechanisms() -> None:
     multi_bit = MultiBit((0.0,) * 3, (1.0,) * 3, sampled=1, epsilon=1.0)
     assert dataclasses.replace(REPORTS, feature_mechanism=multi_bit).guarantee.unsound_theorem_1 is None
+
+
+def test_public_columns_cost_no_epsilon_and_have_a_row_for_each_node() -> None:
+    public = PublicAttributes.from_matrix(np.eye(4))
+    known = dataclasses.replace(REPORTS, public=public)
+    assert known.guarantee == REPORTS.guarantee
+    assert "PublicAttributes(4 nodes: x)" in repr(known)
+    assert "public" not in repr(REPORTS).casefold()
+    with pytest.raises(GraphError, match="public columns have 3 rows: there are 4 nodes"):
+        dataclasses.replace(REPORTS, public=PublicAttributes.from_matrix(np.eye(3)))

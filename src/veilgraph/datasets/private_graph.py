@@ -6,7 +6,7 @@ They exist in simulations only: a server never holds this type.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
-from veilgraph.graph import Graph, read_table
+from veilgraph.graph import Graph, PublicAttributes, read_table
 from veilgraph.graph.io import edge_columns, ids_of
 from veilgraph.privacy.mechanisms.base import check_codes
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
@@ -36,6 +36,7 @@ class PrivateGraph:
         schema: declared domains.
         features: feature codes, [nodes, features].
         labels: class codes, [nodes]; NO_LABEL where a node has no label.
+        public: what the organiser knows about the nodes without asking; None if nothing.
     """
 
     name: str
@@ -43,6 +44,7 @@ class PrivateGraph:
     schema: FeatureSchema
     features: NDArray[Any]
     labels: NDArray[np.int64]
+    public: PublicAttributes | None = None
 
     def __post_init__(self) -> None:
         nodes, width = self.graph.num_nodes, self.schema.num_features
@@ -51,6 +53,8 @@ class PrivateGraph:
                 f"{self.name}: records of shape {self.features.shape} and {self.labels.shape[0]} labels "
                 f"do not fit {nodes} nodes with {width} features"
             )
+        if self.public is not None and self.public.num_nodes != nodes:
+            raise GraphError(f"{self.name}: public columns have {self.public.num_nodes} rows: there are {nodes} nodes")
         for i, (feature, size) in enumerate(zip(self.schema.feature_names, self.schema.domain_sizes, strict=True)):
             check_codes(self.features[:, i], size, feature=f"feature '{feature}'")
         known = self.labels != NO_LABEL
@@ -78,9 +82,21 @@ class PrivateGraph:
     def fingerprint(self) -> str:
         """Hash of the graph and all records; a stored run identifies its data by it."""
         digest = hashlib.sha256()
-        for array in (self.graph.edges, self.features, self.labels):
+        public = () if self.public is None else self.public.contents()
+        for array in (self.graph.edges, self.features, self.labels, *public):
             digest.update(np.ascontiguousarray(array).reshape(-1).data)
         return digest.hexdigest()
+
+    def with_public_features(self) -> PrivateGraph:
+        """Return the same people with features that everybody knows: they are public, and the label alone is asked."""
+        if not self.schema.num_features:
+            raise GraphError(f"{self.name} has no features that could be public")
+        return replace(
+            self,
+            schema=self.schema.label_alone,
+            features=self.features[:, :0],
+            public=PublicAttributes.from_codes(self.features, self.schema.domain_sizes),
+        )
 
     def __repr__(self) -> str:
         return f"PrivateGraph('{self.name}', {self.graph}, {self.schema.num_features} features, <private>)"

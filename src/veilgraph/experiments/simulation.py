@@ -120,6 +120,7 @@ def simulated_collection(
         has_label=_reporting(private, split),
         feature_mechanism=feature_mechanism,
         label_mechanism=label_mechanism,
+        public=private.public,
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import DomainError, GraphError
 from veilgraph.graph.graph import Graph
+from veilgraph.graph.public_attributes import PublicAttributes
 from veilgraph.graph.pyg import make_data
 from veilgraph.graph.wave_answers import WaveAnswers, most_answered
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
@@ -39,6 +40,7 @@ class PerturbedGraph:
             evidence; None if features were asked once. Methods do not read it.
         neighbour_waves: answers about private neighbour lists, wave by wave; none if the graph is public. With private
             neighbours, `graph` has the people and no edge; with randomized lists, those who name each other.
+        public: what is known about the nodes without asking; None if nothing is. It costs no epsilon.
     """
 
     graph: Graph
@@ -51,6 +53,7 @@ class PerturbedGraph:
     label_mechanism: LabelMechanism
     feature_rounds: NDArray[Any] | None = field(default=None, repr=False)
     neighbour_waves: tuple[WaveAnswers, ...] = ()
+    public: PublicAttributes | None = None
 
     def __post_init__(self) -> None:
         nodes, features = self.graph.num_nodes, self.schema.num_features
@@ -81,6 +84,8 @@ class PerturbedGraph:
                     f"wave {number} of neighbour answers is for {wave.num_people} people and {classes} classes: there "
                     f"are {nodes} nodes and {self.schema.num_classes} classes"
                 )
+        if self.public is not None and self.public.num_nodes != nodes:
+            raise GraphError(f"public columns have {self.public.num_nodes} rows: there are {nodes} nodes")
         if len(self.labels) != nodes:
             raise GraphError(f"labels has {len(self.labels)} rows: there are {nodes} nodes")
         try:
@@ -93,7 +98,9 @@ class PerturbedGraph:
             counted(int(has.sum()), f"{part} report")
             for part, has in (("feature", self.has_features), ("label", self.has_label))
         )
-        mechanisms = ", ".join(repr(each) for each in (self.feature_mechanism, self.label_mechanism) if each)
+        mechanisms = ", ".join(
+            repr(each) for each in (self.feature_mechanism, self.label_mechanism, self.public) if each is not None
+        )
         return f"PerturbedGraph({self.graph}, {reports}, {mechanisms})"
 
     def _repr_html_(self) -> str:
@@ -103,6 +110,7 @@ class PerturbedGraph:
             "feature reports": f"{int(self.has_features.sum())}, by {self.feature_mechanism!r}"
             if self.feature_mechanism
             else "none are asked for",
+            **({} if self.public is None else {"public columns": listed(self.public.names)}),
             "classes": listed(self.schema.classes),
         }
         return html_table("Perturbed graph", facts, notes=self.guarantee.in_words(theorem_1=False)[:1])

@@ -1,0 +1,45 @@
+"""Public columns: what the organiser knows about people without asking them, declared in the schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from veilgraph.errors import SchemaError
+from veilgraph.privacy.plain_text import misleading_character
+
+KINDS = ("number", "category", "date", "embedding")
+"""What a public column may hold; a table of text is read by it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicColumn:
+    """A column of the people table that is known without asking, such as a village or a department.
+
+    No device is asked for it, no report has it, and no guarantee speaks about it. It costs no epsilon.
+
+    Args:
+        name: name of the column in the table.
+        kind: one of `KINDS`; default: what the values look like. Codes that are written as numbers, such as postal
+            codes, are better declared as "category".
+
+    >>> PublicColumn(name="village", kind="colour")
+    Traceback (most recent call last):
+    veilgraph.errors.SchemaError: public column 'village': kind is 'colour'; use number, category, date or embedding, \
+or leave it out
+    """
+
+    name: str
+    kind: str | None = None
+
+    def __post_init__(self) -> None:
+        if character := misleading_character(self.name):
+            raise SchemaError(
+                f"the name of a public column holds {character}, a control or invisible character: remove it"
+            )
+        if not self.name:
+            raise SchemaError("a public column has no name: give it the name that it has in the table of people")
+        if self.kind is not None and self.kind not in KINDS:
+            raise SchemaError(
+                f"public column '{self.name}': kind is '{self.kind}'; use {', '.join(KINDS[:-1])} or {KINDS[-1]}, "
+                "or leave it out"
+            )

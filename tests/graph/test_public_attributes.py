@@ -1,0 +1,162 @@
+"""What the organiser knows without asking: kinds of columns, their numbers, and bad input."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+from veilgraph.errors import GraphError
+from veilgraph.graph import PublicAttributes
+from veilgraph.graph.public_attributes import Categories, Embedding, Numbers
+from veilgraph.graph.pyg import make_data
+from veilgraph.privacy.public_columns import PublicColumn
+
+PEOPLE = pd.DataFrame(
+    {
+        "id": ["u1", "u2", "u3", "u4"],
+        "age": ["30", "", "50", "70"],
+        "village": ["A", "B", "", "A"],
+        "member": [True, False, False, True],
+        "joined": ["2020-01-01", "2020-01-03", "", "2020-01-05"],
+        "profile": [np.array([1.0, 0.5]), np.array([0.0, 1.5]), None, np.array([2.0, 0.0])],
+    }
+)
+IDS = ["u1", "u2", "u3", "u4"]
+
+
+def _dense(block: Any) -> Any:
+    return block if isinstance(block, np.ndarray) else block.toarray()
+
+
+def test_the_kind_of_a_column_follows_from_its_cells() -> None:
+    public = PublicAttributes.from_table(PEOPLE, ids=IDS)
+    kinds = {each.name: type(each) for each in public}
+    assert kinds == {"age": Numbers, "village": Categories, "member": Categories, "joined": Numbers} | {
+        "profile": Embedding
+    }
+    joined = public["joined"]
+    assert isinstance(joined, Numbers)
+    assert joined.dates
+    assert np.diff(joined.values[[0, 1, 3]]).tolist() == [2, 2]
+
+
+def test_a_declared_kind_is_kept() -> None:
+    codes = PublicColumn(name="age", kind="category")
+    assert isinstance(PublicAttributes.from_table(PEOPLE, ids=IDS, columns=[codes])["age"], Categories)
+
+
+def test_rows_come_in_the_order_of_the_graph_and_other_people_are_left_out() -> None:
+    public = PublicAttributes.from_table(PEOPLE, ids=["u4", "u1"], columns=[PublicColumn(name="age")])
+    assert public.num_nodes == 2
+    age = public["age"]
+    assert isinstance(age, Numbers)
+    assert age.values.tolist() == [70, 30]
+
+
+def test_dates_of_parquet_and_of_text_are_the_same_days() -> None:
+    days = [datetime.date(2020, 1, 1), pd.Timestamp("2020-01-02"), "2020-01-03", "2020-01-04T10:30:00"]
+    table = pd.DataFrame({"id": IDS, "day": pd.Series(days, dtype=object)})
+    day = PublicAttributes.from_table(table, ids=IDS)["day"]
+    assert isinstance(day, Numbers)
+    assert np.diff(day.values).tolist() == [1, 1, 1]
+    assert day.groups().names == ("2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04")
+
+
+def test_numbers_are_standardised_and_missing_ones_are_indicated() -> None:
+    encoded = _dense(Numbers(name="age", values=np.array([20.0, 40.0, np.nan])).encoded())
+    np.testing.assert_allclose(encoded, [[-1, 0], [1, 0], [0, 1]])
+
+
+def test_few_different_numbers_are_codes_too() -> None:
+    encoded = _dense(Numbers(name="sons", values=np.array([0.0, 1.0, 2.0, 1.0])).encoded())
+    np.testing.assert_array_equal(encoded[:, 1:], [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 1, 0]])
+
+
+def test_one_wrong_entry_does_not_rule_a_column() -> None:
+    values = np.append(np.arange(1000.0), 1e12)
+    assert np.abs(_dense(Numbers(name="income", values=values).encoded())).max() <= 4
+
+
+def test_categories_have_a_variance_of_1_in_all() -> None:
+    encoded = _dense(Categories.of("village", ["A", "B", "B", None, "C", "B"]).encoded())
+    assert encoded.shape == (6, 4)
+    assert encoded.var(axis=0).sum() == pytest.approx(1)
+
+
+def test_an_embedding_has_a_variance_of_1_in_all() -> None:
+    rows = np.random.default_rng(0).normal(3, [1, 10, 100], size=(50, 3)).astype(np.float32)
+    assert _dense(Embedding(name="profile", rows=rows).encoded()).var(axis=0).sum() == pytest.approx(1, rel=1e-5)
+
+
+@pytest.mark.parametrize("make", [np.array, csr_array])
+def test_zeros_and_ones_become_tf_idf_rows_of_norm_1(make: Any) -> None:
+    rows = make(np.array([[1, 1, 0, 1], [1, 0, 1, 0], [1, 0, 1, 0], [1, 0, 0, 0]], dtype=np.float32))
+    encoded = _dense(PublicAttributes.from_matrix(rows).encoded()[0])
+    np.testing.assert_allclose(np.linalg.norm(encoded, axis=1), [1, 1, 1, 0], rtol=1e-6)
+    assert (encoded[:, 0] == 0).all(), "a word that everybody has says nothing"
+    assert encoded[0, 1] == pytest.approx(math.sqrt(1 / 2))
+
+
+def test_the_same_features_are_read_from_pyg_numpy_and_scipy() -> None:
+    rows = torch.tensor([[1.5, 0.0], [0.0, 2.0], [3.0, 1.0]])
+    data = PublicAttributes.from_data(make_data(x=rows, num_nodes=3))
+    for other in (rows.numpy(), csr_array(rows.numpy()), rows):
+        np.testing.assert_allclose(
+            _dense(PublicAttributes.from_matrix(other).encoded()[0]), _dense(data.encoded()[0]), rtol=1e-6
+        )
+
+
+def test_many_numbers_are_grouped_in_quarters() -> None:
+    groups = Numbers(name="age", values=np.append(np.arange(100.0), np.nan)).groups()
+    assert groups.names == ("below 24.75", "24.75 to below 49.5", "49.5 to below 74.25", "74.25 or more")
+    assert np.bincount(groups.codes[:-1]).tolist() == [25, 25, 25, 25]
+    assert groups.codes[-1] == -1
+
+
+def test_groups_of_an_embedding_are_refused() -> None:
+    with pytest.raises(GraphError, match="'profile' is an embedding and has no groups: name another column"):
+        PublicAttributes.from_table(PEOPLE, ids=IDS)["profile"].groups()
+
+
+def _with(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"id": IDS} | columns)
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "reason"),
+    [
+        (_with(age=["3", "3", "3", "3"]), None, "'age' is the same for everybody and tells nothing: take it out"),
+        (_with(age=["", "", "", ""]), None, "'age' has no value for anybody: take it out"),
+        (_with(age=["1", "2", "x", "3"]), [PublicColumn(name="age", kind="number")], "'age', row 3: not a number"),
+        (_with(day=["1", "2", "x", "3"]), [PublicColumn(name="day", kind="date")], "'day', row 1: not a date"),
+        (_with(age=["1", "2", "inf", "3"]), None, "'age', row 3: not a finite number"),
+        (_with(p=[[1.0], [1.0, 2.0], [2.0, 1.0], None]), None, "'p', row 1: an embedding of 1 numbers, others have 2"),
+        (_with(p=[[1.0], [math.inf], [2.0], [3.0]]), None, "'p', row 2: a number is not finite"),
+        (_with(p=[[1.0], [1.0], [1.0], [1.0]]), None, "'p' is the same for everybody and tells nothing: take it out"),
+        (_with(), None, "there are no public columns: name at least one"),
+        (_with(age=["1", "2", "3", "4"]), [PublicColumn(name="town")], "the table has no column 'town'"),
+        (PEOPLE[1:], None, "the table lacks 1 of 4 people on the graph, such as 'u1': add a row for each"),
+    ],
+)
+def test_bad_input_is_refused_with_the_remedy(
+    table: pd.DataFrame, columns: list[PublicColumn] | None, reason: str
+) -> None:
+    with pytest.raises(GraphError, match=reason):
+        PublicAttributes.from_table(table, ids=IDS, columns=columns)
+
+
+def test_columns_of_two_tables_stand_side_by_side() -> None:
+    table = PublicAttributes.from_table(PEOPLE, ids=IDS, columns=[PublicColumn(name="age")])
+    both = table + PublicAttributes.from_matrix(np.eye(4))
+    assert both.names == ("age", "x")
+    with pytest.raises(GraphError, match="two public columns have one name"):
+        table + table
+    with pytest.raises(GraphError, match="public columns have 3 and 4 rows"):
+        table + PublicAttributes.from_matrix(np.eye(3))
