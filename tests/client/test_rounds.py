@@ -17,7 +17,7 @@ from tests.support.campaigns import BEFORE, ScriptedWords, campaign, classes
 from tests.support.device import remember, rounds_of
 from tests.support.forgeries import rewritten
 from veilgraph.campaign import Campaign, Report
-from veilgraph.client import answered, answering, verify
+from veilgraph.client import DrawnReport, answered, answering, verify
 from veilgraph.client.series import Memory
 from veilgraph.errors import CampaignError, DomainError, RunError
 from veilgraph.privacy.mechanisms import RoundEvidence
@@ -143,7 +143,7 @@ def test_a_forged_series_is_refused_by_the_browser() -> None:
         assert reply["result"]["epsilon"] == pytest.approx(mechanism(series).series_loss.any_histories, rel=1e-9)
 
 
-def answer(series: Campaign, label: str | None, store: Path, **settings: Any) -> dict[str, Any]:
+def answer(series: Campaign, label: str | None, store: Path, **settings: Any) -> DrawnReport:
     given: dict[str, Any] = {"node": "u", "max_epsilon": 9.0, "now": BEFORE} | settings
     return answering.answer(series.to_json(), {"label": label}, store=store, **given)
 
@@ -250,3 +250,18 @@ def test_the_browser_keeps_a_series_as_python_does() -> None:
     planted = {place: text for place, text in kept.items() if "memory" not in place}
     (reply,) = in_node("sequence", [{"planted": planted, "requests": requests[-1:]}])
     assert "damaged" in reply["result"]["replies"][0]["error"]
+
+
+def test_a_report_says_which_rounds_its_device_remembers(tmp_path: Path) -> None:
+    """From the folder, too: after it was lost, or with an older copy, the rounds are missing."""
+    first = answer(MONTHLY, "c1", tmp_path / "device")
+    later = answer(at(MONTHLY, 3), "c2", tmp_path / "device")
+    anew = answer(at(MONTHLY, 3), "c2", tmp_path / "new")
+    assert [first.rounds, later.rounds, anew.rounds] == [{1}, {1, 3}, {3}]
+    assert answer(at(MONTHLY, 3), "c4", tmp_path / "device").rounds == {1, 3}
+    stores = (tmp_path / "device", tmp_path / "new", tmp_path / "none", None)
+    assert [DrawnReport.read(later.text, store).rounds for store in stores] == [{1, 3}, {3}, set(), set()]
+    (kept,) = (tmp_path / "new").glob("*.memory.json")
+    kept.write_text("{}")
+    with pytest.raises(RunError, match="damaged"):
+        DrawnReport.read(later.text, tmp_path / "new")

@@ -111,11 +111,33 @@ def test_no_second_report_leaves_the_device_and_none_that_is_not_wanted(standing
     assert len(running.seen) == len(running.asked) == 1
 
 
-def test_a_report_of_a_later_round_is_sent() -> None:
+def of_round(number: int, remembered: set[int]) -> DrawnReport:
+    return DrawnReport({**REPORT, "round": number}, 300, rounds=remembered)
+
+
+def test_a_report_of_a_later_round_is_sent_by_a_device_that_remembers_the_earlier_ones() -> None:
     with collector(201) as running:
         running.standing = b'{"status":"earlier","rounds":[1]}'
         assert has_reported(running.url, "a/b", "t0ken") == "earlier"
-        assert send(running.url, REPORT, "t0ken")
+        assert send(running.url, of_round(3, {1, 2, 3}), "t0ken")
+
+
+@pytest.mark.parametrize("remembered", [{3}, {1, 3}, set()], ids=["nothing", "an older copy", "no folder"])
+def test_no_second_permanent_answer_leaves_a_device_that_forgot_a_round(remembered: set[int]) -> None:
+    with collector(201) as running:
+        running.standing = b'{"status":"earlier","rounds":[1,2]}'
+        with pytest.raises(SendError, match=r"round (1, )?2, and this device does not remember .*; nothing was sent"):
+            send(running.url, of_round(3, remembered), "t0ken", attempts=1)
+        assert running.seen == []
+
+
+@pytest.mark.parametrize("rounds", ["null", "1", '["1"]', "[true]", "[1.0]"])
+def test_rounds_that_are_no_list_of_whole_numbers_are_no_answer(rounds: str) -> None:
+    with collector(201) as running:
+        running.standing = f'{{"status":"missing","rounds":{rounds}}}'.encode()
+        with pytest.raises(SendError, match="did not say what the collector holds"):
+            send(running.url, REPORT, "t0ken", attempts=1)
+        assert running.seen == []
 
 
 def altered_answer(**changes: Any) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ import pytest
 
 from tests.support.collection import Collection
 from tests.support.running_collector import collector_of, listening
+from veilgraph.campaign import Campaign, CampaignBudget
 from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt, read_receipt
 from veilgraph.campaign.tokens import new_key
-from veilgraph.client import check_receipt, send, withdraw
+from veilgraph.client import answer, check_receipt, send, withdraw
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.reminders import nodes_to_remind
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import SendError
+from veilgraph.privacy.budget import RoundBudget
 
 COLLECTION = Collection.ring(20)
 CAMPAIGN = COLLECTION.campaign
@@ -182,3 +185,28 @@ def test_the_python_client_withdraws_and_explains_a_refusal(client: httpx.Client
         check_receipt(url, stored.document | {"signature": "x"})
     with pytest.raises(SendError, match="the token is not this node's"):
         withdraw(url, "n6", COLLECTION.token("n7"))
+
+
+def test_a_device_that_lost_its_folder_sends_no_report_of_a_later_round(tmp_path: Path) -> None:
+    """It would be a second permanent answer, which a series does not count."""
+    settings: dict[str, Any] = {"node": "n1", "max_epsilon": 9.0}
+    first = Campaign.new(
+        schema=CAMPAIGN.schema,
+        graph=COLLECTION.graph,
+        notice=CAMPAIGN.notice,
+        budget=CampaignBudget(epsilon_y=1.0, rounds=RoundBudget(rounds=3)),
+        label="health",
+    )
+    asked = [first, first.revise(open_round=2)]
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    for campaign in asked:
+        series = replace(COLLECTION, campaign=campaign)
+        report = answer(campaign.to_json(), {"health": "ill"}, store=tmp_path / "device", **settings)
+        anew = answer(campaign.to_json(), {"health": "ill"}, store=tmp_path / f"{campaign.notice.version}", **settings)
+        with running(store, series) as client:
+            url = str(client.base_url)
+            if campaign is not first:
+                with pytest.raises(SendError, match="round 1, and this device does not remember"):
+                    send(url, anew, series.token("n1"))
+            assert send(url, report, series.token("n1"))
+    assert [each.number for each in store.reports.iterate(first)] == [1, 2]

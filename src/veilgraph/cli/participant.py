@@ -260,6 +260,7 @@ def submit(
     again: Annotated[
         bool, typer.Option("--again", help="Send although the collector holds a report: only this very one.")
     ] = False,
+    store: DeviceFolder = None,
     as_json: JsonOption = False,
 ) -> None:
     """Send reports to the collector, unless it holds one of the node. A busy collector is tried again."""
@@ -267,7 +268,8 @@ def submit(
         raise RunError("--receipt is for one report: send them one by one, or take the receipts from --json")
     if receipt is not None and receipt.exists():
         raise RunError(f"{receipt} exists: choose another --receipt")
-    documents = [_read_document(path) for path in report]
+    folder = store or default_device_folder()
+    documents = [_read_document(path, folder) for path in report]
     token_of = _tokens(documents, token, tokens)
     deliver = functools.partial(send, url, again=again)
     outcomes = []
@@ -301,17 +303,18 @@ def _in_words(outcome: dict[str, Any]) -> str:
     )
 
 
-def _read_document(path: Path) -> DrawnReport:
+def _read_document(path: Path, folder: Path) -> DrawnReport:
     """Read a report with the spaces after it, which give all reports of a campaign one length."""
     kinds = ({"campaign", "node", "features", "label"}, {"campaign", "node", "answer"})
+    content = path.read_bytes()
     try:
-        document = DrawnReport.read(path.read_bytes())
+        document = DrawnReport.read(content)
     except RunError:
         document = DrawnReport({}, 0)
     if set(document) - {"round"} not in kinds:
         raise RunError(f"{path} is not a report that 'randomize' wrote")
     check_node(document["node"])
-    return document
+    return DrawnReport.read(content, folder)
 
 
 def _tokens(documents: list[DrawnReport], token: str | None, table: Path | None) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -17,8 +16,9 @@ from veilgraph.client.question import DrawnReport, Question, to_send
 from veilgraph.client.reading import check_node
 from veilgraph.client.record import PrivateList, PrivateRecord, neighbour_names, withhold_details
 from veilgraph.client.refusals import CampaignError, RunError
+from veilgraph.client.rounds import memory_path, remembered_rounds
 from veilgraph.client.spending import check_entries, check_sum, entry_limit_of, limit_of
-from veilgraph.client.store import locked_store
+from veilgraph.client.store import hash_of_node, locked_store
 from veilgraph.client.words import system_word
 
 
@@ -66,17 +66,17 @@ def answer(
     check_node(node)
     with locked_store(Path(store)) as folder:
         limit, seen = limit_of(folder, max_epsilon), seen_now(question.notice, now)
-        drawn, memory = reports_of(question, folder, seen), folder / f"{question.id}.{_hash_of(node)}.memory.json"
+        drawn, memory = reports_of(question, folder, seen), memory_path(folder, question.id, node)
         if node in drawn:
             report = asked.report(drawn[node], lambda: question.codes(private.value), memory, opened)
-            return to_send(question, report)
+            return to_send(question, report, rounds=remembered_rounds(memory))
         if drawn and shared_device is not True:
             raise _another_node()
         check_sum(kept_reports(folder), question, limit)
         named = {"campaign": question.id, "node": node}
         report = asked.report(named, lambda: question.codes(private.value), memory, opened)
         kept = _keep(question, report, folder, seen, is_first=not drawn)
-    return to_send(question, kept)
+        return to_send(question, kept, rounds=remembered_rounds(memory))
 
 
 def answer_neighbours(
@@ -142,15 +142,11 @@ def _keep(
 ) -> dict[str, Any]:
     """Store a report that was drawn now, and return it as it is stored."""
     node = report["node"]
-    path = folder / f"{question.id}{'' if is_first else '.' + _hash_of(node)}.json"
+    path = folder / f"{question.id}{'' if is_first else '.' + hash_of_node(node)}.json"
     write_report(KeptReport(path, report, question.epsilon, (seen,), question.graph, question.asked.place))
     if node not in (drawn := reports_of(question, folder, seen)):
         raise RunError(f"the report was removed from {folder} while it was written; nothing was sent")
     return drawn[node]
-
-
-def _hash_of(node: str) -> str:
-    return hashlib.sha256(node.encode()).hexdigest()[:32]
 
 
 def _another_node() -> CampaignError:

@@ -7,10 +7,12 @@ nothing of what is answered, nor whether an answer is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from veilgraph.client.neighbours import ListQuestion
@@ -18,7 +20,7 @@ from veilgraph.client.once import Once
 from veilgraph.client.reading import canonical_json, read_json
 from veilgraph.client.record import PrivateRecord, RecordCodes, encode_record, withhold_details
 from veilgraph.client.refusals import RunError
-from veilgraph.client.rounds import Rounds
+from veilgraph.client.rounds import Rounds, memory_path, remembered_rounds
 from veilgraph.client.schema import Schema
 from veilgraph.client.words import Answers, ReportedFeatures, ReportedLabel, Word, system_word
 
@@ -112,9 +114,17 @@ def randomize(
 class DrawnReport(dict[str, Any]):
     """A report as JSON values, and how long it is when it is sent, which is the same for all reports of a campaign."""
 
-    def __init__(self, report: Mapping[str, Any], length: int, unlisted: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        report: Mapping[str, Any],
+        length: int,
+        unlisted: tuple[str, ...] = (),
+        rounds: Set[int] = frozenset(),
+    ) -> None:
         super().__init__(report)
         self.length = length
+        self.rounds = rounds
+        """Rounds of a series that the device has answered and remembers; none where a campaign asks once."""
         self.unlisted = unlisted
         """Neighbours who are not among the people of the campaign, if the list was read now. They are private, and not
         sent: show them to the person, and to nobody else."""
@@ -125,17 +135,31 @@ class DrawnReport(dict[str, Any]):
         return canonical_json(self).ljust(self.length)
 
     @classmethod
-    def read(cls, text: str | bytes) -> DrawnReport:
-        """Read what `text` returned, with or without a line break after it. Its spaces say how long it is."""
+    def read(cls, text: str | bytes, store: str | os.PathLike[str] | None = None) -> DrawnReport:
+        """Read what `text` returned, with or without a line break after it. Its spaces say how long it is.
+
+        Args:
+            text: the text.
+            store: the device's folder, which says what rounds of a series the device remembers.
+        """
         report = None
         with suppress(ValueError):
             report = read_json(text)
         if not isinstance(report, dict):
             raise RunError("it is no report: give the text of one that was drawn")
-        return cls(report, len(text.rstrip(b"\r\n") if isinstance(text, bytes) else text.rstrip("\r\n")))
+        length = len(text.rstrip(b"\r\n") if isinstance(text, bytes) else text.rstrip("\r\n"))
+        names = [report.get(key) for key in ("campaign", "node")]
+        if store is None or "round" not in report or not all(isinstance(name, str) for name in names):
+            return cls(report, length)
+        return cls(report, length, rounds=remembered_rounds(memory_path(Path(store), *map(str, names))))
 
 
-def to_send(question: Question, report: Mapping[str, Any], unlisted: tuple[str, ...] = ()) -> DrawnReport:
+def to_send(
+    question: Question,
+    report: Mapping[str, Any],
+    unlisted: tuple[str, ...] = (),
+    rounds: Set[int] = frozenset(),
+) -> DrawnReport:
     """Return a report of a campaign with the length that all of them have."""
     steps = -(-len(canonical_json(report["node"])[1:-1]) // _ID_STEP)
-    return DrawnReport(report, len(canonical_json(question.longest_report)) + steps * _ID_STEP, unlisted)
+    return DrawnReport(report, len(canonical_json(question.longest_report)) + steps * _ID_STEP, unlisted, rounds)

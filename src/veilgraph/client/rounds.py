@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -17,7 +17,7 @@ from veilgraph.client.record import RecordCodes, withhold_details
 from veilgraph.client.refusals import CampaignError, RunError
 from veilgraph.client.schema import Schema
 from veilgraph.client.series import MAX_ROUNDS, Memory, Series, SeriesFeatures, read_series_features
-from veilgraph.client.store import damaged_file, write_text
+from veilgraph.client.store import damaged_file, hash_of_node, write_text
 from veilgraph.client.words import Answers, Word, choose, system_word
 
 
@@ -142,6 +142,23 @@ def _memory_document(memory: Memory) -> dict[str, Any]:
     if memory.features:
         document["features"] = {str(i): _memory_document(feature) for i, feature in memory.features.items()}
     return document
+
+
+def memory_path(store: Path, campaign: str, node: str) -> Path:
+    """Return the file in which a device remembers a series of a person."""
+    return store / f"{campaign}.{hash_of_node(node)}.memory.json"
+
+
+def remembered_rounds(path: Path) -> Set[int]:
+    """Return the rounds whose answers a file remembers; none if there is no file."""
+    try:
+        return _memory(read_json(path.read_bytes())).rounds
+    except FileNotFoundError:
+        return frozenset()
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise damaged_file(path) from None
 
 
 def _read_memory(path: Path, asked: Rounds, *, is_first: bool) -> Memory:

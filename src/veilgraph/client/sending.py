@@ -70,7 +70,9 @@ def send(
 
     The collector is asked first, by `has_reported`. A second draw, from another device or after the store was lost,
     would be refused on arrival, and those who run the server would have seen it: so it does not leave this device.
-    Where the first answer was lost, `again` sends the same report once more, which changes nothing.
+    Nor does a report of a series from permanent answers that were drawn anew, because the device does not remember a
+    round that was reported. Where the first answer was lost, `again` sends the same report once more, which changes
+    nothing.
 
     An answer counts only if its receipt names this campaign, this node and the hash of this report. So the login page
     of a network, which answers everything, is not taken for the collector.
@@ -94,9 +96,15 @@ def send(
     if not isinstance(report, DrawnReport):
         raise SendError("the report has no length: send what `answer` returned, or DrawnReport.read of its text")
     if not again:
-        standing = has_reported(url, report["node"], token, attempts=attempts, timeout=timeout, sleep=sleep)
+        standing, rounds = _reported(url, report["node"], token, attempts, timeout, sleep)
         if standing not in ("missing", "earlier"):
             raise SendError(f"{REASONS[standing]}; nothing was sent")
+        if "round" in report and (lost := sorted(rounds - report.rounds)):
+            raise SendError(
+                f"the collector holds what this node reported in round {', '.join(map(str, lost))}, and this device "
+                "does not remember what it drew then: a second draw would reveal more. Restore the newest copy of the "
+                "device's folder, and answer again from it; nothing was sent"
+            )
     request = make_request(url, place_of(report["node"]), token, "PUT", report.text.encode())
     remedy = "the report is stored: send the same one again later"
     status, answer = deliver(request, attempts, timeout, sleep, remedy, read_answer)
@@ -126,10 +134,20 @@ def has_reported(
         `stored`, `earlier` (in another round of the series only), `missing`, `withdrawn`, or `purged` (with the whole
         campaign).
     """
+    return _reported(url, node, token, attempts, timeout, sleep)[0]
+
+
+def _reported(
+    url: str, node: str, token: str, attempts: int, timeout: float, sleep: Callable[[float], None]
+) -> tuple[str, set[int]]:
+    """Return whether a node has reported, and in which rounds of a series."""
     request = make_request(url, place_of(node), token, "GET")
     remedy = "nothing was sent, and what this device drew stays here: try again later"
     _, answer = deliver(request, attempts, timeout, sleep, remedy, read_answer)
-    return _standing(answer, "earlier", "rounds")
+    standing, rounds = _standing(answer, "earlier", "rounds"), read_json_object(answer).get("rounds")
+    if not isinstance(rounds, list) or not all(type(number) is int for number in rounds):
+        raise _no_standing()
+    return standing, set(rounds)
 
 
 def withdraw(
@@ -199,11 +217,15 @@ def _standing(answer: bytes, other: str, *more: str) -> str:
     document = read_json_object(answer)
     status = document.get("status")
     if set(document) != {"status", *more} or status not in ("stored", other, "missing", "withdrawn", "purged"):
-        raise SendError(
-            "what answered did not say what the collector holds: it may be the login page of a network, or another "
-            "collector"
-        )
+        raise _no_standing()
     return str(status)
+
+
+def _no_standing() -> SendError:
+    return SendError(
+        "what answered did not say what the collector holds: it may be the login page of a network, or another "
+        "collector"
+    )
 
 
 def _receipt(answer: bytes, report: Mapping[str, Any], *, is_new: bool) -> Receipt:

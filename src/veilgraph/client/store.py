@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
@@ -49,6 +50,11 @@ def _lock(folder: Path) -> int:
         descriptor = os.open(folder, os.O_RDONLY)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
+
+
+def hash_of_node(node: str) -> str:
+    """Return what names a person in the names of files."""
+    return hashlib.sha256(node.encode()).hexdigest()[:32]
 
 
 def damaged_file(path: Path) -> RunError:
