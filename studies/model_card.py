@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 from studies.deployed import read_labels
 from veilgraph.datasets import PrivateGraph
-from veilgraph.deploy.helpful_reports import expected_help
-from veilgraph.deploy.learning_curve import fit_subsamples
+from veilgraph.deploy.learning_curve import expected_help, fit_subsamples
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LabelVeil, StructureOnly

@@ -35,13 +35,7 @@ from veilgraph.evaluation import accuracy
 from veilgraph.experiments.simulation import simulated_collection
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LabelVeil, Method, StructureOnly, Veil
-from veilgraph.privacy.mechanisms import (
-    NOT_ASKED,
-    LongitudinalFeatures,
-    LongitudinalGRR,
-    RandomIntegers,
-    RoundEvidence,
-)
+from veilgraph.privacy.mechanisms import NOT_ASKED, LongitudinalFeatures, LongitudinalGRR, RandomIntegers, RoundEvidence
 from veilgraph.privacy.mechanisms.round_evidence import NO_REPORT
 from veilgraph.privacy.schema import NO_LABEL
 

@@ -34,7 +34,7 @@ from veilgraph.collection import Collection as CollectionFolder
 from veilgraph.collection.rehearsal import serving
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets.registry import REGISTERED
-from veilgraph.deploy.choose_method import DEFAULT_METHOD
+from veilgraph.deploy.training_options import DEFAULT_METHOD
 from veilgraph.models.registry import METHODS, methods_for_campaign
 from veilgraph.privacy.mechanisms import GRR, GRRFS, SubsetSelection
 from veilgraph.privacy.mechanisms.registry import MECHANISMS, best_label_mechanism

@@ -9,11 +9,7 @@ import pytest
 
 from veilgraph.datasets import csbm
 from veilgraph.errors import GraphError
-from veilgraph.evaluation import (
-    accuracy,
-    compare_frequencies,
-    majority_share,
-)
+from veilgraph.evaluation import accuracy, compare_frequencies, majority_share
 from veilgraph.experiments import simulate
 from veilgraph.graph import Split
 from veilgraph.privacy.budget import PrivacyBudget

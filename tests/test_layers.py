@@ -31,7 +31,6 @@ HEIGHT = {part: height for height, part in enumerate(part for layer in LAYERS.va
 # The same order inside `models`, by module or folder.
 MODELS = [
     "saved_state",
-    "estimator",
     "checkpoint",
     "conformal",
     "unused_reports",

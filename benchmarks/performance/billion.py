@@ -28,8 +28,8 @@ from benchmarks.performance.growth import peak_bytes
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.datasets.csbm_blocks import CsbmBlocks
-from veilgraph.deploy.collected_reports import split_reports
 from veilgraph.deploy.shard_reports import perturbed_from_shards
+from veilgraph.deploy.sources import split_reports
 from veilgraph.experiments.shard_simulation import CAMPAIGN, write_simulated_shards
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN, LabelVeil, Method, StructureOnly

@@ -37,8 +37,8 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import perturbed_graph_of_codes
 from veilgraph.datasets.csbm_blocks import CsbmBlocks
-from veilgraph.deploy.collected_reports import split_reports
 from veilgraph.deploy.shard_reports import perturbed_from_shards, read_shard_codes
+from veilgraph.deploy.sources import split_reports
 from veilgraph.distributed.exchange import Exchange
 from veilgraph.distributed.graph_rows import neighbours_elsewhere
 from veilgraph.distributed.label_propagation import measure_cut

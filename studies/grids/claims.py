@@ -22,8 +22,7 @@ from veilgraph.pages.paired_differences import (
     select,
 )
 from veilgraph.pages.paper_figures import DATASETS, EPSILON_X, EPSILON_Y, feature_hops_sweep, label_hops_sweep
-from veilgraph.pages.result_names import budget_text, dataset_name
-from veilgraph.pages.result_tables import Table
+from veilgraph.pages.result_tables import Table, budget_text, dataset_name
 from veilgraph.privacy.epsilon import short_epsilon
 from veilgraph.privacy.mechanisms import GRRFS
 from veilgraph.privacy.mechanisms.grr_fs import theorem_1_figure

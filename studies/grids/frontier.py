@@ -17,8 +17,7 @@ from veilgraph.pages.epsilon_axis import EPSILON_AXIS, Band, draw_band, draw_eps
 from veilgraph.pages.formatting import spread_text
 from veilgraph.pages.paired_differences import CONTROL, datasets_of, find, select
 from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
-from veilgraph.pages.result_names import dataset_name
-from veilgraph.pages.result_tables import Table, yes_or_no
+from veilgraph.pages.result_tables import Table, dataset_name, yes_or_no
 
 try:
     from matplotlib.axes import Axes

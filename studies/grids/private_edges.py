@@ -16,8 +16,7 @@ from veilgraph.pages.formatting import spread_text
 from veilgraph.pages.neighbour_page import ANSWER_COLOURS, ANSWER_MARKERS, EDGE_AXIS, LEVEL_COLOURS
 from veilgraph.pages.paired_differences import CONTROL, PairedDifference, datasets_of, find, paired
 from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
-from veilgraph.pages.result_names import dataset_name
-from veilgraph.pages.result_tables import Table
+from veilgraph.pages.result_tables import Table, dataset_name
 
 try:
     from matplotlib.figure import Figure

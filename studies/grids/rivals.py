@@ -10,8 +10,7 @@ from studies.grids.sheets import Sheet
 from veilgraph.experiments.results import Row
 from veilgraph.pages.formatting import short_title, spread_text
 from veilgraph.pages.paired_differences import CONTROL, PairedDifference, datasets_of, paired
-from veilgraph.pages.result_names import dataset_name
-from veilgraph.pages.result_tables import Table, yes_or_no
+from veilgraph.pages.result_tables import Table, dataset_name, yes_or_no
 
 VEIL = "veil_labels"
 

@@ -12,8 +12,7 @@ from veilgraph.pages.formatting import method_title, number_text, short_title, s
 from veilgraph.pages.paired_differences import CONTROL, counterpart, datasets_of, paired, select
 from veilgraph.pages.paper_figures import Dot, dot_panel
 from veilgraph.pages.rendering import Panel, file_name
-from veilgraph.pages.result_names import dataset_name
-from veilgraph.pages.result_tables import Table, published_text, yes_or_no
+from veilgraph.pages.result_tables import Table, dataset_name, published_text, yes_or_no
 from veilgraph.privacy.epsilon import short_epsilon
 
 VEIL = "veil"

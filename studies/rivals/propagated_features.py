@@ -12,7 +12,7 @@ from torch import Tensor
 from studies.rivals.forward_correction import ForwardCorrectedGNN
 from studies.rivals.graph_filter import graph_filter
 from veilgraph.graph import PerturbedGraph
-from veilgraph.models.engine.multi_bit_inputs import ReadsMultiBit
+from veilgraph.models.lpgnn import ReadsMultiBit
 from veilgraph.privacy.mechanisms import MultiBit
 from veilgraph.reconstruct.operators import GraphOperators
 

@@ -12,13 +12,7 @@ from tests.support.collection import CLOSES, Collection
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.notice import Notice
-from veilgraph.campaign.plausibility import (
-    LEVEL,
-    CheckedShare,
-    PlausibleShares,
-    liars_that_explain,
-    shift_per_liar,
-)
+from veilgraph.campaign.plausibility import LEVEL, CheckedShare, PlausibleShares, liars_that_explain, shift_per_liar
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection, SymmetricChannel
 

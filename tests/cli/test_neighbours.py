@@ -12,7 +12,7 @@ import pytest
 import veilgraph.experiments.neighbour_planner as planner_module
 from tests.support.neighbour_collection import PEOPLE, SIZE, Series, as_collection, collected
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.asked_documents import turn_of
+from veilgraph.campaign.asked import turn_of
 from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.cli import main

@@ -29,7 +29,7 @@ from tests.support.neighbour_series import (
     waves_of,
 )
 from veilgraph.campaign import Campaign, Report
-from veilgraph.campaign.asked_documents import turn_of
+from veilgraph.campaign.asked import turn_of
 from veilgraph.campaign.neighbours.people_file import PeopleFile
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.errors import CampaignError, VeilgraphError

@@ -15,10 +15,7 @@ from tests.support.device import BINARY, SETS, Untouchable, ask
 from tests.support.forgeries import FORGERIES, JOINT_FORGERIES, SET_FORGERIES, rewritten
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
-from veilgraph.client import (
-    answer,
-    verify,
-)
+from veilgraph.client import answer, verify
 from veilgraph.errors import CampaignError
 
 

@@ -17,12 +17,7 @@ from tests.support.campaigns import BEFORE, CAMPAIGNS, campaign, joint, with_mec
 from tests.support.device import BINARY, ask
 from tests.support.forgeries import RECORD
 from veilgraph.campaign.report import Report
-from veilgraph.client import (
-    encode,
-    mechanisms,
-    randomize,
-    verify,
-)
+from veilgraph.client import encode, mechanisms, randomize, verify
 from veilgraph.client import words as source_of_words
 from veilgraph.client.mechanisms import JointFeatures, SampledFeatures, SetTable, Table
 from veilgraph.client.once import Once

@@ -14,11 +14,7 @@ from hypothesis import strategies as st
 from tests.support.campaigns import BEFORE, CAMPAIGNS, records
 from tests.support.device import BINARY, ask
 from tests.support.forgeries import MISTAKES, RECORD, SECRET
-from veilgraph.client import (
-    encode,
-    mechanisms,
-    verify,
-)
+from veilgraph.client import encode, mechanisms, verify
 from veilgraph.client.record import encode_value
 from veilgraph.errors import CampaignError, DomainError
 from veilgraph.privacy.schema import Column

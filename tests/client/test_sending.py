@@ -15,13 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.participant_page import answer_to
-from veilgraph.client import (
-    DrawnReport,
-    check_receipt,
-    has_reported,
-    send,
-    withdraw,
-)
+from veilgraph.client import DrawnReport, check_receipt, has_reported, send, withdraw
 from veilgraph.errors import SendError
 from veilgraph.privacy.strict_json import canonical_json
 

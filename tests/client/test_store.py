@@ -21,12 +21,7 @@ from tests.support.campaigns import CAMPAIGNS, CLOSES, campaign, records
 from tests.support.device import BINARY, SETS, Untouchable, ask
 from tests.support.forgeries import rewritten
 from veilgraph.campaign.report import Report
-from veilgraph.client import (
-    NoticeWarning,
-    answered,
-    ledger,
-    set_limit,
-)
+from veilgraph.client import NoticeWarning, answered, ledger, set_limit
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.privacy.schema import FeatureSchema
 

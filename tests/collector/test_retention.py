@@ -18,7 +18,7 @@ from tests.support.running_collector import collecting, collector_of, listening,
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.notice import Notice
-from veilgraph.collector.purges import Purges
+from veilgraph.collector.deletions import Purges
 from veilgraph.collector.retention import maintain_regularly, purge_if_due
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import StoreError, StoreUnavailableError

@@ -13,13 +13,7 @@ import pytest
 from tests.support.blocked_imports import run_without
 from tests.support.collection import Collection
 from veilgraph.campaign import ReportCodes, read_codes
-from veilgraph.collector.statistics import (
-    Share,
-    StatisticsCache,
-    compute_statistics,
-    feature_marginals,
-    label_marginal,
-)
+from veilgraph.collector.statistics import Share, StatisticsCache, compute_statistics, feature_marginals, label_marginal
 from veilgraph.collector.store import ReportStore
 from veilgraph.privacy.estimate import QUANTILE
 from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection

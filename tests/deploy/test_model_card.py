@@ -23,7 +23,7 @@ from tests.support.trained import train_files, train_reports
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, complete_card, make_card, read_card
-from veilgraph.deploy.helpful_reports import expected_help
+from veilgraph.deploy.learning_curve import expected_help
 from veilgraph.errors import RunError
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import Graph

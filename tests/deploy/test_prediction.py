@@ -18,8 +18,7 @@ from tests.support.trained import train_files, train_reports
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, predict_nodes, write_predictions
-from veilgraph.deploy.prediction import certain_answers, sets_of_classes
-from veilgraph.deploy.unknown_people import unknown_people
+from veilgraph.deploy.prediction import certain_answers, sets_of_classes, unknown_people
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.models.baselines import class_shares
 from veilgraph.models.conformal import ConformalSets, thresholds_of_grid

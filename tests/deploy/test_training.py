@@ -21,9 +21,9 @@ from veilgraph.campaign.assemble import reports_of
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import GivenReports, Model, TrainingOptions, train
-from veilgraph.deploy.choose_method import method_for_campaign
-from veilgraph.deploy.collected_reports import split_reports
 from veilgraph.deploy.held_out_labels import HeldOutLabels
+from veilgraph.deploy.sources import split_reports
+from veilgraph.deploy.training_options import method_for_campaign
 from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import PerturbedGraph

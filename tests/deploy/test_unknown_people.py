@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tests.support.torchrun import forked
 from tests.support.unknown_cases import NODES, perturbed
-from veilgraph.deploy.unknown_people import unknown_people
+from veilgraph.deploy.prediction import unknown_people
 
 
 def expected() -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -6,14 +6,7 @@ import numpy as np
 
 from veilgraph.datasets import csbm
 from veilgraph.distributed.exchange import Exchange
-from veilgraph.distributed.graph_rows import (
-    GraphRows,
-    Halo,
-    graph_part,
-    neighbours_elsewhere,
-    rows_of_part,
-    whole_rows,
-)
+from veilgraph.distributed.graph_rows import GraphRows, Halo, graph_part, neighbours_elsewhere, rows_of_part, whole_rows
 
 NOBODY = np.empty(0, dtype=np.int64)
 ALONE = Exchange(rank=0, world_size=1)

@@ -18,15 +18,7 @@ from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError, RunError
 from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.grid import make_cell
-from veilgraph.experiments.tune import (
-    FIRST_SEED,
-    SEARCH_SPACE,
-    Search,
-    SearchResult,
-    Trial,
-    choose,
-    tune,
-)
+from veilgraph.experiments.tune import FIRST_SEED, SEARCH_SPACE, Search, SearchResult, Trial, choose, tune
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN
 from veilgraph.models.base import FitTask

@@ -17,20 +17,13 @@ from tests.support.chromium import CHROMIUM, needs_chromium
 from tests.support.collection import SCHEMA, Collection
 from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, LIST, waves_of
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.asked_words import Exposure
 from veilgraph.campaign.budget import CampaignBudget
-from veilgraph.campaign.exposure import Exposure
 from veilgraph.campaign.information_duties import DUTIES
 from veilgraph.campaign.neighbours.wave import RELATIONS, series_of
 from veilgraph.campaign.notice import Notice
 from veilgraph.cli import main
-from veilgraph.pages.campaign_summary import (
-    DEPLOYMENTS,
-    TEMPLATES,
-    Template,
-    comparison,
-    questions,
-    render_summary,
-)
+from veilgraph.pages.campaign_summary import DEPLOYMENTS, TEMPLATES, Template, comparison, questions, render_summary
 from veilgraph.privacy.audit import worst_case_epsilon
 from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.epsilon import HistoryRelation

@@ -11,15 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.parsed_page import Page
-from tests.support.result_rows import (
-    TITLES,
-    ablation,
-    ceiling,
-    control,
-    everything,
-    row,
-    table2,
-)
+from tests.support.result_rows import TITLES, ablation, ceiling, control, everything, row, table2
 from veilgraph.errors import RunError
 from veilgraph.pages.paired_differences import ResultsByExperiment
 from veilgraph.pages.paper_figures import paper_figures

@@ -6,15 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.calibration import (
-    CALIBRATION_BINS,
-    calibration_bins,
-    calibration_error,
-    draw,
-    jackknife,
-    summary,
-    table,
-)
+from studies.calibration import CALIBRATION_BINS, calibration_bins, calibration_error, draw, jackknife, summary, table
 
 from veilgraph.datasets import csbm
 from veilgraph.errors import GraphError

@@ -10,7 +10,7 @@ import torch
 
 from tests.support.veil_cases import part_of
 from veilgraph.datasets import csbm
-from veilgraph.deploy.unknown_people import unknown_people
+from veilgraph.deploy.prediction import unknown_people
 from veilgraph.distributed.process_group import join_process_group
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.mechanisms import GRR

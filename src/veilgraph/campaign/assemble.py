@@ -13,13 +13,7 @@ from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.errors import CampaignError, GraphError
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.privacy.mechanisms import (
-    GRRFS,
-    JointGRR,
-    LabelMechanism,
-    LongitudinalFeatures,
-    RoundEvidence,
-)
+from veilgraph.privacy.mechanisms import GRRFS, JointGRR, LabelMechanism, LongitudinalFeatures, RoundEvidence
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 from veilgraph.privacy.mechanisms.round_evidence import NO_REPORT
 

@@ -15,14 +15,7 @@ from typing import Any, Literal
 from veilgraph.campaign.worth import features_in_words, hundred_in_words
 from veilgraph.errors import CampaignError
 from veilgraph.privacy.estimate import Estimate
-from veilgraph.privacy.strict_json import (
-    TIME_FORMAT,
-    expect_object,
-    expect_text,
-    expect_time,
-    expect_whole,
-    parse_json,
-)
+from veilgraph.privacy.strict_json import TIME_FORMAT, expect_object, expect_text, expect_time, expect_whole, parse_json
 
 Verdict = Literal["enough", "more helps", "unclear"]
 

@@ -10,6 +10,7 @@ retention dates, and texts in several languages.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -17,15 +18,29 @@ from typing import Any
 
 from veilgraph.campaign.asked import Asked, CampaignLabel, FeatureMechanism
 from veilgraph.campaign.budget import CampaignBudget
-from veilgraph.campaign.kinds import FORMATS, find_asked
+from veilgraph.campaign.neighbours.wave import NeighbourWave
 from veilgraph.campaign.notice import Notice, check_texts, time_in_words
-from veilgraph.campaign.once import new_nonce
+from veilgraph.campaign.once import Once, new_nonce
+from veilgraph.campaign.rounds import Rounds
 from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
 from veilgraph.privacy.accounting import Guarantee
 from veilgraph.privacy.plain_text import counted, quote, quoted_lines
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import canonical_json, content_id, expect_object, parse_strict
+
+ASKED: tuple[type[Asked], ...] = (NeighbourWave, Rounds, Once)
+"""Every kind; among those of one format, the last is meant where the key of no other one has a value."""
+
+FORMATS = sorted({kind.format for kind in ASKED})
+"""Formats of documents that are read."""
+
+
+def find_asked(version: int, bound: object) -> type[Asked]:
+    """Return the kind that the bound part of a document is of."""
+    kinds = [kind for kind in ASKED if kind.format == version]
+    stated: Mapping[str, Any] = bound if isinstance(bound, dict) else {}
+    return next((kind for kind in kinds if stated.get(kind.key) is not None), kinds[-1])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from veilgraph.campaign.asked import Asked, FeatureMechanism, about_document, read_about
-from veilgraph.campaign.asked_words import Words
-from veilgraph.campaign.exposure import Exposure
-from veilgraph.campaign.stated_guarantee import epsilon_text, guarantee_document
+from veilgraph.campaign.asked import (
+    Asked,
+    FeatureMechanism,
+    about_document,
+    epsilon_text,
+    guarantee_document,
+    read_about,
+)
+from veilgraph.campaign.asked_words import Exposure, Words
 from veilgraph.errors import CampaignError, ReportError
 from veilgraph.privacy.accounting import Guarantee, Released, guarantee_of
 from veilgraph.privacy.epsilon import NeighbourRelation

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from veilgraph.campaign.exposure import Exposure
+from veilgraph.campaign.asked import epsilon_text
+from veilgraph.campaign.asked_words import Exposure
 from veilgraph.campaign.once import Once, OnceWords
-from veilgraph.campaign.stated_guarantee import epsilon_text
 from veilgraph.errors import CampaignError, ReportError
 from veilgraph.privacy.epsilon import HistoryRelation
 from veilgraph.privacy.mechanisms import LongitudinalFeatures, RoundEvidence

@@ -23,12 +23,7 @@ from veilgraph.collector.dashboard import add_dashboard
 from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
 from veilgraph.collector.health import add_health
 from veilgraph.collector.metrics import Metrics
-from veilgraph.collector.middleware import (
-    ErrorBoundary,
-    RateLimit,
-    SecurityHeaders,
-    max_report_bytes,
-)
+from veilgraph.collector.middleware import ErrorBoundary, RateLimit, SecurityHeaders, max_report_bytes
 from veilgraph.collector.participant_page import PageFile, PageFiles, participant_page
 from veilgraph.collector.participant_rights import add_participant_rights
 from veilgraph.collector.published import add_published, check_published

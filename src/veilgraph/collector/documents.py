@@ -7,7 +7,7 @@ import hashlib
 from sqlalchemy import Connection, select, text
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.asked_documents import documents_before
+from veilgraph.campaign.asked import documents_before
 from veilgraph.collector import audit_log
 from veilgraph.collector.database import Database
 from veilgraph.collector.tables import campaigns

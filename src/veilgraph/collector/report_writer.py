@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from veilgraph.campaign.report import Report
+from veilgraph.collector.deletions import Withdrawal
 from veilgraph.collector.reports import PutResult
 from veilgraph.collector.store import ReportStore
-from veilgraph.collector.withdrawals import Withdrawal
 from veilgraph.errors import StoreFullError, StoreUnavailableError
 
 # Errors that no report causes: repeating a transaction in parts would only take longer.

@@ -17,9 +17,8 @@ from sqlalchemy import Connection, func, select, text, tuple_
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.collector.database import Database
-from veilgraph.collector.purges import purged_at
+from veilgraph.collector.deletions import purged_at, withdrawn_at
 from veilgraph.collector.tables import hour_of, reports
-from veilgraph.collector.withdrawals import withdrawn_at
 
 # A report is stored unless its node withdrew, its campaign was purged, or the node has one. All rows are one parameter
 # in JSON: parameters for each row, or an array for each column, would take the drivers far longer.

@@ -2,16 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Self
+
+from sqlalchemy import delete, select
 
 from veilgraph.collector.audit_log import AuditLog
 from veilgraph.collector.database import Database
+from veilgraph.collector.deletions import Purges, Withdrawals
 from veilgraph.collector.documents import Documents
-from veilgraph.collector.ended_sessions import EndedSessions
-from veilgraph.collector.purges import Purges
-from veilgraph.collector.refusal_counts import RefusalCounts
 from veilgraph.collector.reports import Reports
-from veilgraph.collector.withdrawals import Withdrawals
+from veilgraph.collector.tables import ended_sessions, refusals
+
+
+class RefusalCounts:
+    """Number of refusals of each campaign by reason.
+
+    Args:
+        database: the database.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, campaign_id: str, counts: Mapping[str, int]) -> None:
+        """Add to the counts, by the value of their reason."""
+        if not counts:
+            return
+        insert = self._database.insert(refusals)
+        statement = insert.on_conflict_do_update(
+            index_elements=[refusals.c.campaign, refusals.c.reason],
+            set_={"count": refusals.c.count + insert.excluded.count},
+        )
+        rows = [{"campaign": campaign_id, "reason": reason, "count": n} for reason, n in sorted(counts.items())]
+        with self._database.writing() as connection:
+            connection.execute(statement, rows)
+
+    def by_reason(self, campaign_id: str) -> dict[str, int]:
+        """Return the number of refusals by reason."""
+        query = select(refusals.c.reason, refusals.c.count).where(refusals.c.campaign == campaign_id)
+        with self._database.reading() as connection:
+            return {reason: int(count) for reason, count in connection.execute(query.order_by(refusals.c.reason))}
+
+
+class EndedSessions:
+    """Sessions that were ended, until they would expire anyway.
+
+    Args:
+        database: the database.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, session: str, *, expires: float, now: float) -> None:
+        """Remember that a session ended, until the Unix time when it would expire anyway."""
+        statement = self._database.insert(ended_sessions).on_conflict_do_nothing()
+        with self._database.writing() as connection:
+            connection.execute(delete(ended_sessions).where(ended_sessions.c.expires < int(now)))
+            connection.execute(statement, [{"session": session, "expires": int(expires) + 1}])
+
+    def __contains__(self, session: str) -> bool:
+        query = select(ended_sessions.c.session).where(ended_sessions.c.session == session)
+        with self._database.reading() as connection:
+            return connection.execute(query).first() is not None
 
 
 class ReportStore:

@@ -1,4 +1,7 @@
-"""The learning curve: the accuracy of the same method on subsamples of the people who reported."""
+"""What more reports would bring: the accuracy on subsamples of the people who reported, and whose reports would help.
+
+Reports help most where a walk from the uncertain people leads (`expected_help`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import Method, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.unused_reports import UnusedReports
@@ -187,3 +190,33 @@ def next_hundred(
     part = (1 - math.sqrt(labels / (labels + _MORE))) / (math.sqrt(2) - 1)
     found = Estimate.normal(part * float(terms.mean()), part * error, reports=len(terms), lowest=-1)
     return replace(found, value=None, low=min(found.low, 0.0), high=max(found.high, 0.0))
+
+
+_RESTART, _STEPS = 0.3, 10
+
+
+def expected_help(graph: Graph, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""Return a score for each node: how much uncertainty of its surroundings its report would reach, [nodes].
+
+    Predictions weigh reports by walks on the graph. So the report of v reaches u about as much as a walk from u with
+    restarts is at v (personalised PageRank). It matters as much as the prediction for u is uncertain:
+
+    .. math:: h_v = \sum_u \bigl(1 - \max_x p_u(x)\bigr)\, \pi_u(v), \qquad
+        \pi_u = 0.3\, e_u + 0.7\, A D^{-1} \pi_u
+
+    Args:
+        graph: the public graph.
+        probabilities: class probabilities that use no label report of the node itself, [nodes, classes].
+
+    >>> path = Graph.from_edges([[0, 1], [1, 2]], num_nodes=4)
+    >>> expected_help(path, np.tile([0.5, 0.5], (4, 1))).round(2).tolist()
+    [0.4, 0.7, 0.4, 0.15]
+    """
+    uncertain = 1 - probabilities.max(axis=1).astype(np.float64)
+    ends, starts = graph.edge_index
+    degrees = np.maximum(graph.degrees, 1)
+    walks = uncertain
+    for _ in range(_STEPS):
+        arriving = np.bincount(ends, (walks / degrees)[starts], minlength=graph.num_nodes)
+        walks = _RESTART * uncertain + (1 - _RESTART) * arriving
+    return np.asarray(walks)

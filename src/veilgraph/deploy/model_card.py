@@ -18,8 +18,14 @@ from numpy.typing import NDArray
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.assemble import check_graph
-from veilgraph.deploy.helpful_reports import expected_help
-from veilgraph.deploy.learning_curve import ALL_SHARES, default_shares, fit_again, learning_curve, next_hundred
+from veilgraph.deploy.learning_curve import (
+    ALL_SHARES,
+    default_shares,
+    expected_help,
+    fit_again,
+    learning_curve,
+    next_hundred,
+)
 from veilgraph.deploy.model_folder import CARD, PEOPLE, Model
 from veilgraph.deploy.prediction import (
     CERTAIN,
@@ -27,10 +33,10 @@ from veilgraph.deploy.prediction import (
     calibrated_sets,
     certain_answers,
     sets_of_classes,
+    unknown_people,
     with_class_shares,
 )
 from veilgraph.deploy.stored_reports import withdrawn_people, withdrawn_since
-from veilgraph.deploy.unknown_people import unknown_people
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.io import frame_to_csv

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from veilgraph.deploy.collected_reports import split_reports
 from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.prediction import (
     CERTAIN,
@@ -18,13 +17,14 @@ from veilgraph.deploy.prediction import (
     calibrated_sets,
     count_set_sizes,
     sets_of_classes,
+    unknown_people,
     write_prediction_shard,
     write_predictions_manifest,
 )
 from veilgraph.deploy.shard_reports import check_campaign
 from veilgraph.deploy.shared_reports import SharedReports
+from veilgraph.deploy.sources import split_reports
 from veilgraph.deploy.training import check_shared_method
-from veilgraph.deploy.unknown_people import unknown_people
 from veilgraph.distributed.exchange import Exchange
 from veilgraph.distributed.process_group import ProcessGroup, join_process_group
 from veilgraph.errors import RunError

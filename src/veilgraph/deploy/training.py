@@ -12,13 +12,11 @@ import numpy as np
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.screening import screen
-from veilgraph.deploy.choose_method import default_method, method_for_campaign
-from veilgraph.deploy.collected_reports import CollectedReports, split_reports
 from veilgraph.deploy.held_out_labels import HeldOutLabels
 from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.model_folder import CHECKPOINT, VIEWS, Model, check_model_folder
-from veilgraph.deploy.sources import Source
-from veilgraph.deploy.training_options import TrainingOptions
+from veilgraph.deploy.sources import CollectedReports, Source, split_reports
+from veilgraph.deploy.training_options import TrainingOptions, default_method, method_for_campaign
 from veilgraph.distributed.exchange import Exchange
 from veilgraph.distributed.process_group import ProcessGroup, join_process_group
 from veilgraph.errors import FitError, RunError

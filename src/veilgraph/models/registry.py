@@ -19,13 +19,7 @@ from veilgraph.models.structure_only import StructureOnly
 from veilgraph.models.veil import LabelVeil, Veil
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import FeatureMechanism, Mechanism
-from veilgraph.privacy.mechanisms.registry import (
-    MechanismEntry,
-    grr_fs,
-    joint_grr_best,
-    multi_bit,
-    multi_bit_best,
-)
+from veilgraph.privacy.mechanisms.registry import MechanismEntry, grr_fs, joint_grr_best, multi_bit, multi_bit_best
 from veilgraph.privacy.schema import FeatureSchema
 
 MethodT = TypeVar("MethodT", bound=Method)

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 
 import veilgraph
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.exposure import Exposure
+from veilgraph.campaign.asked_words import Exposure
 from veilgraph.campaign.information_duties import DUTIES, information
 from veilgraph.campaign.notice import shown_answers, time_in_words
 from veilgraph.errors import MissingExtraError

@@ -1,8 +1,12 @@
-"""The card of a model as a page: a single HTML file that needs no network, and looks right on paper."""
+"""The card of a model as a page: a single HTML file that needs no network, and looks right on paper.
+
+What it says about edges depends on what the server holds: a public graph, answers about neighbours, or pairs who name
+each other (`PublicEdges` and the classes below it).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +14,80 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.worth import features_in_words, hundred_in_words
 from veilgraph.deploy.model_folder import CARD_PAGE
 from veilgraph.errors import MissingExtraError
-from veilgraph.pages.card_edges import edges_of
 from veilgraph.pages.formatting import label_report_in_words, method_title, percent, unbroken
 from veilgraph.pages.rendering import colour, inline_svg, render_template
 from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.plain_text import counted
+
+_PRIVATE = "Neighbours are private: nothing about them but randomized answers left a device."
+
+
+class PublicEdges:
+    """Words about a public graph."""
+
+    source = " and the public graph"
+    protection = "Edges are taken as public: the guarantee does not protect who is linked to whom."
+    read = "with the graph"
+    compared = (
+        "The control reads randomized labels and the graph, and no features: a method that does not beat it has "
+        "learned nothing from the rest."
+    )
+    judges = ""
+    helpful = True
+    """Whether the card says whose reports would help."""
+
+    def rows(self, reports: Mapping[str, Any], people: int, edges: int) -> list[tuple[str, str]]:
+        """Return what was collected besides labels: titles and values."""
+        return [("Feature reports", f"{reports['features']:,}"), ("Public graph", f"{people:,} nodes, {edges:,} edges")]
+
+
+class MutualPairs(PublicEdges):
+    """Words about pairs who name each other in randomized lists."""
+
+    source = ""
+    protection = _PRIVATE
+    read = "with the graph of people who name each other in randomized lists"
+    certainty = " for certain"
+
+    def rows(self, reports: Mapping[str, Any], people: int, edges: int) -> list[tuple[str, str]]:
+        """Return what was collected besides labels: titles and values."""
+        return [*self.answers(reports, people), ("Pairs who name each other", f"{edges:,}, true or by chance")]
+
+    def answers(self, reports: Mapping[str, Any], people: int) -> list[tuple[str, str]]:
+        """Return the answers and the people: titles and values."""
+        return [
+            ("Answers about neighbours", f"{reports['total'] - reports['label']:,}"),
+            ("People", f"{people:,}; nobody else knows their neighbours{self.certainty}"),
+        ]
+
+
+class HiddenEdges(MutualPairs):
+    """Words about answers in waves, from which nobody makes an edge."""
+
+    read = "with randomized answers about neighbours and no edge"
+    compared = (
+        "The largest class is all that is known of a person without neighbours and without their own report: a method "
+        "that does not beat it has learned nothing from the answers. The structure-only control of other cards is left "
+        "out: it propagates labels over edges, and nobody has one here."
+    )
+    judges = (
+        "One in ten label reports is in no published table, so that no answer repeats it. These judge predictions "
+        "that were made without them"
+    )
+    helpful = False
+    certainty = ""
+
+    def rows(self, reports: Mapping[str, Any], people: int, edges: int) -> list[tuple[str, str]]:
+        """Return what was collected besides labels: titles and values."""
+        return self.answers(reports, people)
+
+
+def edges_of(card: Mapping[str, Any]) -> PublicEdges:
+    """Return the words about the edges of a card."""
+    if "neighbours" not in card["guarantee"]:
+        return PublicEdges()
+    return MutualPairs() if card["graph"]["edges"] else HiddenEdges()
+
 
 try:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from veilgraph.experiments.results import Row
 from veilgraph.pages.formatting import short_title
 from veilgraph.pages.paired_differences import CONTROL, control_of, datasets_of, find, paired, select
 from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
-from veilgraph.pages.result_names import budget_text, dataset_name
+from veilgraph.pages.result_tables import budget_text, dataset_name
 from veilgraph.privacy.estimate import signed_points
 
 try:

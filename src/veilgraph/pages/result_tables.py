@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from veilgraph.datasets.registry import short_name
 from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, SWEPT, experiment_names
 from veilgraph.experiments.results import Row
 from veilgraph.graph.text_tables import write_text_table
@@ -20,7 +21,6 @@ from veilgraph.pages.paired_differences import (
     select,
     side,
 )
-from veilgraph.pages.result_names import dataset_name
 from veilgraph.privacy.epsilon import short_epsilon
 from veilgraph.privacy.estimate import signed_points
 
@@ -401,3 +401,35 @@ def to_latex(table: Table) -> str:
         f"\\caption{{{escape_latex(table.title)}. {escape_latex(table.note)}}} \\\\\n"
         f"\\hline\n{head} \\\\\n\\hline\n\\endhead\n{body}\n\\hline\n\\end{{longtable}}\n"
     )
+
+
+_DATASET_NAMES = {
+    "citeseer": "Citeseer",
+    "cora": "Cora",
+    "dblp": "DBLP",
+    "facebook": "Facebook",
+    "german": "German",
+    "student": "Student",
+    "pubmed": "Pubmed",
+    "twitch_engb": "Twitch",
+    "lastfm": "LastFM",
+    "flickr": "Flickr",
+}
+
+
+def dataset_name(key: str) -> str:
+    """Return the paper's spelling of a data set; another one keeps its name, or that of its file or folder."""
+    return _DATASET_NAMES.get(key, short_name(key))
+
+
+def budget_text(row: Row) -> str:
+    """Return the requested budgets of a row.
+
+    >>> from types import SimpleNamespace
+    >>> budget_text(SimpleNamespace(epsilon_x=0.1, epsilon_y=3.0))
+    'ε_x = 0.1, ε_y = 3'
+    >>> budget_text(SimpleNamespace(epsilon_x=None, epsilon_y=None))
+    'not private'
+    """
+    named = (("ε_x", row.epsilon_x), ("ε_y", row.epsilon_y))
+    return ", ".join(f"{name} = {value:g}" for name, value in named if value is not None) or "not private"

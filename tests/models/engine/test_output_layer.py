@@ -11,14 +11,7 @@ from torch import Tensor
 
 from tests.support.partition import Partition
 from veilgraph.graph import Graph
-from veilgraph.models.engine.output_layer import (
-    ALL_NODES,
-    NodeSubset,
-    OutputLayer,
-    needed_nodes,
-    permuted,
-    transposed,
-)
+from veilgraph.models.engine.output_layer import ALL_NODES, NodeSubset, OutputLayer, needed_nodes, permuted, transposed
 from veilgraph.reconstruct.operators import GraphOperators, PartOperators
 
 NODES, COLUMNS = 6, 5

@@ -29,7 +29,7 @@ from veilgraph.privacy.mechanisms import (
 )
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.registry import LabelOnce
-from veilgraph.privacy.mechanisms.report_forms import SetReports
+from veilgraph.privacy.mechanisms.wire import SetReports
 
 ONE_WAVE: Sequence[LabelOnce | GRRFS | JointGRR | MultiBit] = (
     *LABELS,

@@ -5,17 +5,7 @@ from __future__ import annotations
 import pytest
 from studies.grids.claims import Claim, Verdict, judge_claims, wins_and_losses
 
-from tests.support.result_rows import (
-    ablation,
-    backbones,
-    bags,
-    ceiling,
-    everything,
-    flat,
-    hops,
-    row,
-    table2,
-)
+from tests.support.result_rows import ablation, backbones, bags, ceiling, everything, flat, hops, row, table2
 from veilgraph.experiments.results import Row
 from veilgraph.pages.paired_differences import ResultsByExperiment
 

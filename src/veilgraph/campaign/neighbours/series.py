@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from veilgraph.campaign.stated_guarantee import epsilon_text
+from veilgraph.campaign.asked import epsilon_text
 from veilgraph.errors import BudgetError, CampaignError
 from veilgraph.privacy.accounting import WITH_RECORD, Guarantee, guarantee_of
 from veilgraph.privacy.belief_table import BeliefTable
@@ -24,11 +24,7 @@ from veilgraph.privacy.epsilon import ListLoss, ListRelation, add_epsilons
 from veilgraph.privacy.mechanisms import NeighbourMechanism
 from veilgraph.privacy.mechanisms.registry import ANSWER_FORMS, LabelOnce
 from veilgraph.privacy.mechanisms.wire import find_form
-from veilgraph.privacy.strict_json import (
-    expect_list,
-    expect_object,
-    expect_whole,
-)
+from veilgraph.privacy.strict_json import expect_list, expect_object, expect_whole
 
 MAX_WAVES = 36
 _SHA256 = re.compile(r"[0-9a-f]{64}")

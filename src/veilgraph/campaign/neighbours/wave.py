@@ -7,19 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from veilgraph.campaign.asked import Asked, CampaignLabel, about_document, read_about
-from veilgraph.campaign.asked_documents import Documents, turn_of
-from veilgraph.campaign.asked_words import Words
-from veilgraph.campaign.exposure import Exposure, Step
+from veilgraph.campaign.asked import Asked, CampaignLabel, Documents, about_document, read_about, turn_of
+from veilgraph.campaign.asked_words import Exposure, Step, Words
 from veilgraph.campaign.neighbours.series import NeighbourSeries
 from veilgraph.errors import CampaignError, ReportError
 from veilgraph.privacy.accounting import Guarantee
-from veilgraph.privacy.epsilon import (
-    ListRelation,
-    NeighbourRelation,
-    add_epsilons,
-    describe_epsilon,
-)
+from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, add_epsilons, describe_epsilon
 from veilgraph.privacy.mechanisms import NeighbourMechanism
 from veilgraph.privacy.mechanisms.registry import LABEL_FORMS
 from veilgraph.privacy.mechanisms.wire import find_form

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
-from veilgraph.privacy.mechanisms.report_forms import check_features, code_schema
+from veilgraph.privacy.mechanisms.wire import check_features, code_schema
 
 NOT_ASKED = -1
 """Code in a report of a feature that was not sampled."""

@@ -17,8 +17,7 @@ from veilgraph.privacy.mechanisms.base import Record, Report, check_codes
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
-from veilgraph.privacy.mechanisms.report_forms import CodeReports
-from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, read_parts
+from veilgraph.privacy.mechanisms.wire import CodeReports, chance_text, check_integers, read_parts
 from veilgraph.privacy.strict_json import number_text
 
 

@@ -18,20 +18,11 @@ from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import NOT_PRIVATE, PrivacyLoss
 from veilgraph.privacy.mechanisms.base import Record, Report, check_table
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
-from veilgraph.privacy.mechanisms.feature_sampling import (
-    AllAnswers,
-    draw_subsets,
-    mean_over_subsets,
-    split_means,
-)
+from veilgraph.privacy.mechanisms.feature_sampling import AllAnswers, draw_subsets, mean_over_subsets, split_means
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import joint_epsilon, log_ratio
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
-from veilgraph.privacy.mechanisms.wire import (
-    check_integers,
-    read_parts,
-    sampled_in_words,
-)
+from veilgraph.privacy.mechanisms.wire import check_integers, read_parts, sampled_in_words
 from veilgraph.privacy.strict_json import expect_whole, number_text
 from veilgraph.progress import tracked
 

@@ -14,9 +14,8 @@ from veilgraph.privacy.epsilon import ListLoss, ListRelation
 from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.neighbourhood import ADDED_IN_WORDS, Sums, check_classes, check_sums
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
-from veilgraph.privacy.mechanisms.report_forms import SetReports
 from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection, SubsetTable
-from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, read_parts
+from veilgraph.privacy.mechanisms.wire import SetReports, chance_text, check_integers, read_parts
 from veilgraph.privacy.strict_json import expect_whole, number_text
 
 

@@ -19,8 +19,7 @@ from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from veilgraph.privacy.mechanisms.neighbourhood import ADDED_IN_WORDS, Sums, check_classes, check_sums
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
-from veilgraph.privacy.mechanisms.report_forms import CountReports
-from veilgraph.privacy.mechanisms.wire import check_integers, read_parts
+from veilgraph.privacy.mechanisms.wire import CountReports, check_integers, read_parts
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.strict_json import expect_whole, number_text
 

@@ -18,8 +18,7 @@ from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.neighbourhood import Sums, check_sums
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
-from veilgraph.privacy.mechanisms.report_forms import BitReports
-from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, read_parts
+from veilgraph.privacy.mechanisms.wire import BitReports, chance_text, check_integers, read_parts
 from veilgraph.privacy.strict_json import expect_whole, number_text
 
 MOST_PEOPLE = 50_000

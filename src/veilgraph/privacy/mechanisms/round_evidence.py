@@ -18,8 +18,7 @@ from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.longitudinal_grr import LongitudinalGRR
 from veilgraph.privacy.mechanisms.random_source import WORDS
-from veilgraph.privacy.mechanisms.report_forms import CodeReports
-from veilgraph.privacy.mechanisms.wire import chance_text, find_form
+from veilgraph.privacy.mechanisms.wire import CodeReports, chance_text, find_form
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.strict_json import expect_number, number_text
 

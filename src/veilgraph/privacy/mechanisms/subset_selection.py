@@ -21,8 +21,7 @@ from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
 from veilgraph.privacy.mechanisms.integer_table import DIGITS, LARGEST_EPSILON, IntegerTable, log_ratio
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
-from veilgraph.privacy.mechanisms.report_forms import SetReports
-from veilgraph.privacy.mechanisms.wire import chance_text, check_integers, read_parts
+from veilgraph.privacy.mechanisms.wire import SetReports, chance_text, check_integers, read_parts
 from veilgraph.privacy.strict_json import expect_whole, number_text
 
 

@@ -1,4 +1,4 @@
-"""A withdrawn report is gone and does not return, whatever races with the withdrawal."""
+"""What was withdrawn or purged is gone and does not return, whatever races with the deletion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from veilgraph.collector.store import ReportStore
 COLLECTION = Collection.ring(50)
 CAMPAIGN = COLLECTION.campaign
 ANOTHER = Collection.ring(51)
-STORED, SAME, WITHDRAWN = Outcome.STORED, Outcome.SAME, Outcome.WITHDRAWN
+STORED, SAME, WITHDRAWN, PURGED = Outcome.STORED, Outcome.SAME, Outcome.WITHDRAWN, Outcome.PURGED
 
 
 @pytest.fixture
@@ -141,3 +141,29 @@ def test_a_reader_does_not_keep_withdrawals_waiting(tmp_path: Path) -> None:
     store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=0)
     assert (tmp_path / "reports.db-wal").stat().st_size == 0
     store.close()
+
+
+def test_a_purge_deletes_all_reports_and_stores_none_again(store: ReportStore) -> None:
+    store.reports.put([COLLECTION.report(f"n{i}") for i in range(50)] + [ANOTHER.report("n1")], now=0)
+    store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=0)
+    assert store.purges.hour(CAMPAIGN.id) is None
+    assert store.purges.purge(CAMPAIGN, now=7201.0, actor="owner") == 49
+    assert store.purges.purge(CAMPAIGN, now=1e9, actor="owner") == 0
+    assert store.purges.hour(CAMPAIGN.id) == 7200
+    assert store.reports.count(CAMPAIGN.id) == 0
+    assert store.reports.put([COLLECTION.report("n1"), ANOTHER.report("n1")], now=7200) == [(PURGED, 7200), (SAME, 0)]
+    assert store.withdrawals.withdraw(CAMPAIGN.id, "n3", now=1e9) == (7200, False)
+    assert store.withdrawals.count(CAMPAIGN.id) == 1, "the number outlives the names"
+    assert acts(store)[1:] == [("owner", "purge", {"campaign": CAMPAIGN.id, "reports": 49, "withdrawals": 1})]
+
+
+def test_an_interrupted_purge_refuses_reports_and_can_be_finished(store: ReportStore) -> None:
+    store.purges.purge(CAMPAIGN, now=0, actor="collector")
+    with store.database.engine.begin() as connection:  # as after a crash between its transactions
+        connection.execute(
+            text("INSERT INTO reports VALUES (:campaign, 'n1', 0, :content, 0)"),
+            {"campaign": CAMPAIGN.id, "content": COLLECTION.report("n1").to_json()},
+        )
+    assert store.purges.purge(CAMPAIGN, now=1e9, actor="owner") == 1
+    assert store.reports.count(CAMPAIGN.id) == 0
+    assert len(acts(store)) == 1
