@@ -20,6 +20,7 @@ from veilgraph.client import Answered, Ledger, verify
 from veilgraph.privacy.epsilon import show_certainty, show_epsilon
 from veilgraph.privacy.mechanisms import LongitudinalGRR
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
+from veilgraph.privacy.schema import FeatureSchema
 
 RNG = np.random.default_rng(27)
 EPSILONS = [
@@ -97,7 +98,7 @@ def parts_of(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]
         yield from ((first, *rest) for rest in parts_of(total - first, first))
 
 
-LOSSES = {
+LOSSES: dict[str, tuple[FeatureSchema, dict[str, Any]]] = {
     "a label": (classes(7), {"epsilon_y": 2.0, "rounds": 12, "values": 1, "round_epsilon": 1.0}),
     "a label that may change": (classes(4), {"epsilon_y": 0.5, "rounds": 9, "values": 3, "round_epsilon": 2.0}),
     "features and a label": (
@@ -114,8 +115,8 @@ def test_rounds_that_a_device_lost_count_whatever_memories_they_came_from(name: 
     made = campaign(schema, **budget)
 
     def cost(rounds: int) -> float:
-        asked = [each for each in (made.feature_mechanism, made.label_mechanism) if each is not None]
-        return sum(replace(each, rounds=rounds).series_loss.any_histories for each in asked)
+        asked: list[Any] = [each for each in (made.feature_mechanism, made.label_mechanism) if each is not None]
+        return math.fsum(replace(each, rounds=rounds).series_loss.any_histories for each in asked)
 
     costs = {rounds: cost(rounds) for rounds in range(1, budget["rounds"] + 1)}
     items = [{"campaign": made.to_json(), "lost": lost} for lost in range(budget["rounds"] + 1)]
