@@ -135,8 +135,18 @@ def test_a_secret_in_a_folder_where_everyone_can_replace_it_is_refused(tmp_path:
     folder.chmod(0o777)
     with pytest.raises(RunError, match="everyone on this machine can replace"):
         check_secret_file(folder / "keys.txt")
+    link, inner = tmp_path / "link.txt", folder / "inner"
+    link.symlink_to(folder / "keys.txt")
+    inner.mkdir(mode=0o700)
+    (inner / "keys.txt").touch(mode=0o600)
+    (tmp_path / "own.txt").touch(mode=0o600)
+    (folder / "named.txt").symlink_to(tmp_path / "own.txt")
+    for other in (link, inner / "keys.txt", folder / "named.txt"):
+        with pytest.raises(RunError, match=f"everyone on this machine can replace .*: run chmod o-w {folder}$"):
+            check_secret_file(other)
     folder.chmod(0o1777)  # as /tmp: only its owner can replace a file
-    assert check_secret_file(folder / "keys.txt") == folder / "keys.txt"
+    for each in (folder / "keys.txt", link, inner / "keys.txt", folder / "named.txt"):
+        assert check_secret_file(each) == each
 
 
 @pytest.mark.parametrize("token", ["admin123admin123admin123", "owner_" + "admin123" * 6])

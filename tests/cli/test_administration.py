@@ -260,12 +260,12 @@ def test_a_purge_waits_for_the_retention_date(capsys: Capture) -> None:
 def test_a_purge_at_once_is_confirmed_by_the_owner(capsys: Capture) -> None:
     made = a_campaign(datetime(2999, 1, 31, tzinfo=UTC))
     purge = ["campaign", "purge", "kept.json", "--now"]
-    for unconfirmed in (purge, [*purge, "--confirm", "yes"], [*purge, "--confirm", ""]):
+    for unconfirmed in (purge, *([*purge, "--confirm", no] for no in ("yes", "", made.id[:7], made.id[1:12]))):
         refused = printed(capsys, *unconfirmed, code=2)
         assert "would delete 5 reports of 'Tests' for ever: if you mean it" in refused
         assert f"--confirm {made.id[:8]}" in refused
     assert ReportStore.open("sqlite:///reports.db", create=False).purges.hour(made.id) is None
-    confirmed = [*purge, "--confirm", made.id[:8]]
+    confirmed = [*purge, "--confirm", made.id[:12]]
     assert "5 reports deleted. The campaign accepts none again" in printed(capsys, *confirmed)
     assert "0 reports deleted" in printed(capsys, *confirmed)
     store = ReportStore.open("sqlite:///reports.db")

@@ -318,6 +318,17 @@ def test_a_table_of_people_whose_column_has_another_name_is_told_where_it_is_tak
     Path("people.csv").write_text(f"{header}\nann,York\nben,Bath\ncleo,York\n")
     assert new(*BUDGET, "--graph", "people.csv", "--out", "people.json") == 0
     assert "each link of people.csv is the only one of one of its ends" in capsys.readouterr().err
+
+
+def test_a_table_of_ids_that_is_given_as_links_is_told(folder: Path, capsys: Capture) -> None:
+    Path("people.csv").write_text("id\nann\nben\ncleo\n")
+    given = ("--graph", "people.csv", "--out", "people.json")
+    assert new(*BUDGET, *given) == 0
+    told = capsys.readouterr()
+    assert "warning: people.csv has no links" in told.err
+    assert "3 people, 0 links, people without links: 3" in told.out
+    assert new("--epsilon-y", "1", "--private-neighbours", "--graph", "people.csv", "--out", "series.json") == 0
+    assert "no links" not in capsys.readouterr().err
     assert new(*BUDGET) == 0
     assert "warning" not in capsys.readouterr().err
     Path("people.csv").write_text("Person\nann\n")

@@ -190,7 +190,7 @@ def purge(
         )
     opened = _open(store)
     try:
-        if not is_due and confirm != asked.id[:_CONFIRMED_DIGITS]:
+        if not is_due and not (len(confirm or "") >= _CONFIRMED_DIGITS and asked.id.startswith(confirm or "")):
             stored = counted(opened.reports.count(asked.series), "report")
             raise RunError(
                 f"this would delete {stored} of {asked.notice.purpose!a} for ever: "

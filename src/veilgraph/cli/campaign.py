@@ -184,8 +184,8 @@ def new(
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {notice.closes}, which is in the past: give a later time")
     write_atomically(out, made.to_json() + "\n", public=True)
-    if nodes is None and graph is not None:
-        _warn_of_people_as_links(graph, asked.graph)
+    if graph is not None and follows is None:
+        _warn_of_missing_links(graph, asked.graph, nodes)
     _warn_of_missing_texts(made)
     counts = {"people": made.nodes} if graph is None else counts_of(graph)
     emit(Facts(facts_of(made) | counts, _made_in_words(made, counts, nodes, out, follows)), as_json=as_json)
@@ -225,9 +225,15 @@ def _retention(text: str | None, zone: str) -> datetime | None:
     return None if text is None else read_time(text, zone=zone, name="retention")
 
 
-def _warn_of_people_as_links(graph: Graph, path: Path | None) -> None:
-    """Say that a table of links reads like one with a row for each person, if it does."""
-    if looks_like_people(graph):
+def _warn_of_missing_links(graph: Graph, path: Path | None, nodes: Path | None) -> None:
+    """Say that a table has no links, or reads like one with a row for each person, if it does."""
+    if not graph.num_edges:
+        echo(
+            f"warning: {path} has no links, so nothing is learned about a person from others: give such a table as "
+            "--nodes, and the links as --graph",
+            err=True,
+        )
+    if nodes is None and looks_like_people(graph):
         echo(
             f"warning: each link of {path} is the only one of one of its ends, as in a table with a row for each "
             "person: give such a table as --nodes, and the links as --graph",

@@ -25,12 +25,15 @@ def check_secret_file(path: Path) -> Path:
     """Return the file; refuse one that others can change, and warn of one that others can read."""
     if os.name == "nt" or not path.exists():
         return path
-    mode, folder = path.stat().st_mode, path.resolve().parent.stat().st_mode
+    mode = path.stat().st_mode
     remedy = f"run chmod 600 {shlex.quote(str(path))}"
     if mode & _OTHERS_WRITE:
         raise RunError(f"{path} holds secrets, and others on this machine can change it: {remedy}, and make new ones")
-    if folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
-        raise RunError(f"everyone on this machine can replace {path}, which holds secrets: run chmod o-w on its folder")
+    # The folders of a link, and those of the file that it names: who can write in one can replace what it holds.
+    for folder in dict.fromkeys((*path.absolute().parents, *path.resolve().parents)):
+        if (folder_mode := folder.stat().st_mode) & stat.S_IWOTH and not folder_mode & stat.S_ISVTX:
+            command = f"run chmod o-w {shlex.quote(str(folder))}"
+            raise RunError(f"everyone on this machine can replace {path}, which holds secrets: {command}")
     warn_of_readers(path)
     return path
 

@@ -97,7 +97,7 @@ class History(OneRecord):
     @property
     def compared(self) -> tuple[str, str, str]:
         """Words for the history, for its reports, and for how likely these are otherwise."""
-        return "history", f"no reports of {self.rounds} waves are", "they would be"
+        return "history", f"no reports of {self.rounds} rounds are", "they would be"
 
     def as_dict(self, guarantee: Guarantee) -> dict[str, object]:
         """Return what a guarantee states about a series, for JSON."""

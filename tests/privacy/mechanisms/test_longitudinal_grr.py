@@ -183,6 +183,7 @@ def test_a_guarantee_of_a_series_names_every_relation() -> None:
     ):
         assert relation in words.lower()
     assert "any two records" not in words
+    assert "wave" not in words
     assert guarantee.total_user_level == series.series_loss.any_histories
     stated = guarantee.as_dict()["series"]
     assert isinstance(stated, dict)
