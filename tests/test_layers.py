@@ -30,6 +30,7 @@ HEIGHT = {part: height for height, part in enumerate(part for layer in LAYERS.va
 
 # The same order inside `models`, by module or folder.
 MODELS = [
+    "parameters",
     "saved_state",
     "checkpoint",
     "conformal",

@@ -162,6 +162,7 @@ def test_a_grid_overrides_a_variant_and_a_variant_the_search() -> None:
     [[grid]]
     datasets = ["csbm"]
     methods = ["rgnn"]
+    epsilon_x = [1]
     epsilon_y = [2]
     label_hops = [0, 2]
     variants = ["", "v"]
@@ -192,7 +193,7 @@ def test_the_number_of_seeds_can_be_chosen() -> None:
     assert set(map(repr, fewer.cells)) < set(map(repr, by_default.cells)) < set(map(repr, more.cells))
 
 
-GRID = '[[grid]]\ndatasets = ["csbm"]\nmethods = ["rgnn"]\n'
+GRID = '[[grid]]\ndatasets = ["csbm"]\nmethods = ["rgnn"]\nepsilon_x = [1]\n'
 PUBLISHED = '[[published]]\ndataset = "csbm"\nmethod = "rgnn"\nmean = 50.0\nstd = 1.0\n'
 TYPOS = {
     "experiment": ("seed = 3\n" + GRID, "typo: unknown key 'seed'"),
@@ -365,14 +366,14 @@ def test_totals_are_divided_between_features_and_label() -> None:
 
 def test_a_budget_that_was_not_searched_takes_what_the_nearest_one_found() -> None:
     found = {"cora": {"3": {"label_hops": 2}, "0.5": {"label_hops": 16}}}
-    grid = 'datasets = ["cora"]\nmethods = ["rgnn"]\nepsilon_y = [16, 3, 1.3, 1.2, 0.1]'
+    grid = 'datasets = ["cora"]\nmethods = ["rgnn"]\nepsilon_x = [1]\nepsilon_y = [16, 3, 1.3, 1.2, 0.1]'
     experiment = parse_experiment("mine", f"seeds = 1\n[[grid]]\n{grid}", found)
     hops = {cell.epsilon_y: cell.parameters["label_hops"] for cell in experiment.cells}
     assert hops == {16: 2, 3: 2, 1.3: 2, 1.2: 16, 0.1: 16}  # 1.2247 is the geometric mean of 3 and 0.5
 
 
 def test_seeds_start_where_the_experiment_says() -> None:
-    grid = 'datasets = ["cora"]\nmethods = ["rgnn"]'
+    grid = 'datasets = ["cora"]\nmethods = ["rgnn"]\nepsilon_x = [1]'
     experiment = parse_experiment("mine", f"first_seed = 100\nseeds = 3\n[[grid]]\n{grid}", {})
     assert [cell.seed for cell in experiment.cells] == [100, 101, 102]
     assert [cell.seed for cell in experiment.only(seeds=2).cells] == [100, 101]
@@ -419,7 +420,7 @@ def test_private_neighbours_ask_for_features_only_where_a_grid_says_so() -> None
 
 
 def test_settings_of_one_method_replace_those_of_rgnn() -> None:
-    text = '[[grid]]\ndatasets = ["cora", "dblp"]\nmethods = ["lpgnn", "rgnn"]\nepsilon_y = [1]\n'
+    text = '[[grid]]\ndatasets = ["cora", "dblp"]\nmethods = ["lpgnn", "rgnn"]\nepsilon_x = [1]\nepsilon_y = [1]\n'
     tuned = {"cora": {"1": {"dropout": 0.1}}, "methods": {"lpgnn": {"dblp": {"1": {"dropout": 0.2}}}}}
     cells = parse_experiment("own", text, tuned, seeds=1).cells
     assert {(cell.method, cell.dataset): cell.parameters.get("dropout") for cell in cells} == {
@@ -434,3 +435,10 @@ def test_a_share_of_one_leaves_features_out() -> None:
     text = '[[grid]]\ndatasets = ["cora"]\nmethods = ["veil"]\ntotal_epsilon = [2]\nlabel_share = [1, 0.5]\n'
     cells = parse_experiment("own", text, {}, seeds=1).cells
     assert [(cell.epsilon_x, cell.epsilon_y) for cell in cells] == [(None, 2.0), (0.1, 1.0)]
+
+
+@pytest.mark.parametrize("budget", ["epsilon_y = [2]", "total_epsilon = [2]\nlabel_share = [1]"])
+def test_a_method_that_needs_features_is_refused_without_a_budget_for_them(budget: str) -> None:
+    text = f'[[grid]]\ndatasets = ["cora"]\nmethods = ["rgnn"]\n{budget}'
+    with pytest.raises(RunError, match="rgnn needs features, and no budget is left for them: give epsilon_x"):
+        parse_experiment("mine", text, {})

@@ -124,7 +124,7 @@ TYPOS = {
     "text": ("[2, 1]", '["2"]', "epsilon_y has '2': give numbers"),
     "parameter": ("[2, 1]", '[2]\nbackbone = ["sagee"]', "backbone is 'sagee': choose gat"),
     "type": ("[2, 1]", '[2]\nlabel_hops = ["many"]', "label_hops"),
-    "epochs": ("seeds = 2", "epochs = 0", "epochs is 0: train for at least 1"),
+    "epochs": ("seeds = 2", "epochs = 0", "epochs is 0: give a whole number of at least 1"),
     "count": ("seeds = 2", 'seeds = "2"', "seeds is '2': give a whole number"),
     "grid": ("[[grid]]", "[grid]", r"has no grid: write \[\[grid\]\]"),
     "missing": ('datasets = ["./mine.npz", "own_blocks"]', "", "'datasets' is missing"),
@@ -137,7 +137,9 @@ def test_a_mistake_is_refused_when_the_file_is_read(typo: str, folder: Path) -> 
     right, wrong, expected = TYPOS[typo]
     (folder / "other").mkdir()
     (folder / "other" / "mine.npz").write_bytes((folder / "mine.npz").read_bytes())
-    (folder / "study.toml").write_text(TEXT.replace('"majority"]', '"majority", "rgnn"]').replace(right, wrong))
+    (folder / "study.toml").write_text(
+        TEXT.replace('"majority"]', '"majority", "rgnn"]\nepsilon_x = [1]').replace(right, wrong)
+    )
     with pytest.raises(VeilgraphError) as refused:
         read_experiment(folder / "study.toml")
     assert re.search(expected, str(refused.value)), refused.value

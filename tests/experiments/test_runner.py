@@ -42,6 +42,7 @@ epochs = 2
 [[grid]]
 datasets = ["csbm"]
 methods = ["rgnn", "lpgnn", "structure_only"]
+epsilon_x = [1]
 epsilon_y = [2, 1]
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,12 +63,23 @@ def test_a_devices_random_source_plugs_into_the_same_place() -> None:
     assert perturbed.features.max() <= 1
 
 
-def test_more_sampled_features_than_there_are_means_all_of_them() -> None:
-    some, more = (
-        simulate(PRIVATE, PrivacyBudget(1.0, 1.0, sampled), SPLIT, rng=np.random.default_rng(0)) for sampled in (5, 60)
-    )
-    assert more.feature_mechanism == some.feature_mechanism
-    assert (more.features == some.features).all()
+def test_more_sampled_features_than_there_are_is_refused() -> None:
+    with pytest.raises(BudgetError, match="sampled is 60 but there are 5 features: choose 1 to 5"):
+        simulate(PRIVATE, PrivacyBudget(1.0, 1.0, 60), SPLIT, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"rng": 0}, "rng is of type int: give a generator"),
+        ({"budget": 1.0}, "the budget is of type float: give a PrivacyBudget"),
+        ({"split": Split.random(7, seed=0)}, "give a Split of the"),
+    ],
+)
+def test_a_simulation_refuses_what_it_cannot_use(wrong: dict[str, Any], message: str) -> None:
+    asked: dict[str, Any] = {"budget": PrivacyBudget(epsilon_y=1.0), "split": SPLIT, "rng": np.random.default_rng(0)}
+    with pytest.raises(BudgetError, match=message):
+        simulate(PRIVATE, **asked | wrong)
 
 
 def test_a_budget_for_the_label_alone_collects_the_same_labels_and_no_features() -> None:

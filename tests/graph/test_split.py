@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,6 +60,12 @@ def test_every_node_is_as_likely_to_train() -> None:
 def test_shares_that_cannot_be_are_refused(train: float, validation: float) -> None:
     with pytest.raises(GraphError, match="both above 0, together at most 1"):
         Split.random(10, seed=0, train=train, validation=validation)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "0", None])
+def test_a_seed_that_is_no_whole_number_is_refused(seed: Any) -> None:
+    with pytest.raises(GraphError, match="give a whole number of at least 0"):
+        Split.random(10, seed=seed)
 
 
 def test_masks_that_overlap_or_differ_in_shape_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -28,7 +29,9 @@ from veilgraph.models import (
     StructureOnly,
     Veil,
 )
+from veilgraph.models.base import declared_types
 from veilgraph.models.engine.gnn_method import GNNMethod
+from veilgraph.models.parameters import Range
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.mechanisms.registry import joint_grr_best, multi_bit
@@ -122,6 +125,31 @@ def test_probabilities_are_distributions_over_all_nodes(fitted: Method) -> None:
     assert probabilities.shape == (200, 3)
     assert (probabilities >= 0).all()
     assert np.allclose(probabilities.sum(1), 1, atol=1e-5)
+
+
+def test_writing_into_the_probabilities_changes_no_later_prediction(fitted: Method) -> None:
+    probabilities, predicted = fitted.predict_proba(), fitted.predict()
+    probabilities[:] = probabilities[:, ::-1].copy()
+    assert not (probabilities == fitted.predict_proba()).all()
+    assert (fitted.predict() == predicted).all()
+
+
+def test_a_fit_refuses_tables_and_a_missing_split(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+    with pytest.raises(FitError, match="of type ndarray: give a PerturbedGraph"):
+        make().fit(np.zeros((200, 6)), PRIVATE.labels)  # type: ignore[arg-type]
+    with pytest.raises(FitError, match="of type NoneType: give a Split"):
+        make().fit(perturbed, None)  # type: ignore[arg-type]
+
+
+def test_a_fit_refuses_parameters_outside_their_range_or_type(
+    make: Callable[[], Method], perturbed: PerturbedGraph
+) -> None:
+    method = make()
+    numbers = {name: Range(0) for name, kind in declared_types(type(method)).items() if kind in (int, float)}
+    for name in (numbers | dict(method.ranges)).keys() & method.get_params().keys():
+        for wrong in (-1, "2", math.nan, True):
+            with pytest.raises(FitError, match=f"^{name} is {wrong!r}: give a "):
+                make().set_params(**{name: wrong}).fit(perturbed, SPLIT)
 
 
 def test_the_same_seed_gives_the_same_result_and_leaves_global_randomness_alone(

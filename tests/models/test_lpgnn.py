@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from veilgraph.datasets import csbm
-from veilgraph.errors import FitError, ReconstructionError
+from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
@@ -148,7 +148,7 @@ def test_reports_of_another_mechanism_are_refused() -> None:
 
 @pytest.mark.parametrize("hops", [{"feature_hops": -1}, {"label_hops": -1}])
 def test_negative_hops_are_refused(hops: dict[str, int]) -> None:
-    with pytest.raises(ReconstructionError, match="hops is -1"):
+    with pytest.raises(FitError, match="hops is -1"):
         LPGNN(epochs=1, **hops).fit(REPORTS, SPLIT)  # type: ignore[arg-type]
 
 

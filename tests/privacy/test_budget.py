@@ -65,7 +65,8 @@ def test_a_collection_has_one_budget_or_a_curve_has_totals() -> None:
     assert of(totals=(1.0, 2.0), epsilon_x=None, epsilon_y=None) is None
     assert of(totals=(), epsilon_x=None, epsilon_y=2.0) == PrivacyBudget(epsilon_y=2.0)
     assert of(totals=(), epsilon_x=0.5, epsilon_y=2.0) == PrivacyBudget(0.5, 2.0, 4)
-    assert of(totals=(), epsilon_x=0.5, epsilon_y=None) == PrivacyBudget(0.5, 1.0, 4)
+    with pytest.raises(BudgetError, match="epsilon_x is given without epsilon_y"):
+        of(totals=(), epsilon_x=0.5, epsilon_y=None)
     for epsilon_x, epsilon_y in ((1.0, None), (None, 1.0)):
         with pytest.raises(BudgetError, match="give either"):
             of(totals=(1.0,), epsilon_x=epsilon_x, epsilon_y=epsilon_y)

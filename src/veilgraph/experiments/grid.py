@@ -316,6 +316,11 @@ def _grid_cells(
             parameters=parameters,
             **edges,
         )
+        if entry.private and entry.uses_features and not cell.epsilon_x and entry.estimator.unmet_need(None):
+            raise RunError(
+                f"{name}, grid: {method} needs features, and no budget is left for them: give epsilon_x, or a "
+                "label_share below 1"
+            )
         yield json.dumps(vars(cell))
 
 
@@ -333,7 +338,7 @@ def _budgets(name: str, grid: Mapping[str, Any], sampled: int) -> list[tuple[flo
 
 def _budget_pairs(name: str, grid: Mapping[str, Any], sampled: int) -> list[tuple[float, float]]:
     if "total_epsilon" not in grid and "label_share" not in grid:
-        return list(itertools.product(grid.get("epsilon_x", [1.0]), grid.get("epsilon_y", [1.0])))
+        return list(itertools.product(grid.get("epsilon_x", [0.0]), grid.get("epsilon_y", [1.0])))
     _check_keys(grid, _GRID_KEYS - {"epsilon_x", "epsilon_y"}, f"{name}, grid", ("total_epsilon", "label_share"))
     return [
         (total * (1 - share) / sampled, total * share)

@@ -76,11 +76,21 @@ def simulate(
         features: makes the feature mechanism from schema and budget.
         label: makes the label mechanism from the number of classes and epsilon_y. The paper's is `GRR`.
     """
+    _check_simulation(private, budget, split, rng)
     mechanism = features(private.schema, budget) if budget.collects_features else None
     label_mechanism = label(private.schema.num_classes, budget.epsilon_y)
     labels = randomize_labels(private, label_mechanism, split, rng=rng)
     reports = None if mechanism is None else mechanism.randomize(private.features, rng=rng)
     return simulated_collection(private, split, label_mechanism, labels, mechanism, reports)
+
+
+def _check_simulation(private: PrivateGraph, budget: object, split: object, rng: object) -> None:
+    if not isinstance(budget, PrivacyBudget):
+        raise BudgetError(f"the budget is of type {type(budget).__name__}: give a PrivacyBudget, and no number")
+    if not isinstance(split, Split) or split.train.shape != (private.graph.num_nodes,):
+        raise BudgetError(f"the split does not fit: give a Split of the {private.graph.num_nodes} nodes")
+    if not hasattr(rng, "integers"):
+        raise BudgetError(f"rng is of type {type(rng).__name__}: give a generator, such as numpy.random.default_rng(0)")
 
 
 def randomize_labels(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ class Split:
             validation: share of the validation nodes.
             eligible: `[nodes]`, nodes that take part; the others are in no part of the split.
         """
-        _check_shares(train, validation)
+        _check_draw(seed, train, validation)
         if eligible is not None and eligible.shape != (num_nodes,):
             raise GraphError(f"eligible has shape {eligible.shape}: {num_nodes} nodes need ({num_nodes},)")
         candidates = np.arange(num_nodes) if eligible is None else np.flatnonzero(eligible)
@@ -96,7 +97,7 @@ class Split:
         >>> bool((whole.train[50:] == part.train).all())
         True
         """
-        _check_shares(train, validation)
+        _check_draw(seed, train, validation)
         drawn = counter_words(numbers, seed=seed, stream=_SPLIT) / 2.0**64
         chosen = np.ones(len(numbers), dtype=np.bool_) if eligible is None else eligible
         return cls(
@@ -115,9 +116,12 @@ class Split:
         return "Split({} train, {} validation, {} test)".format(*counts)
 
 
-def _check_shares(train: float, validation: float) -> None:
-    if not (train > 0 and validation > 0 and train + validation <= 1):
-        raise GraphError(f"shares are {train} and {validation}: both above 0, together at most 1")
+def _check_draw(seed: object, train: float, validation: float) -> None:
+    if not isinstance(seed, Integral) or seed < 0:
+        raise GraphError(f"seed is {seed!r}: give a whole number of at least 0")
+    numbers = isinstance(train, Real) and isinstance(validation, Real)
+    if not (numbers and train > 0 and validation > 0 and train + validation <= 1):
+        raise GraphError(f"shares are {train!r} and {validation!r}: both above 0, together at most 1")
 
 
 def _mask(nodes: NDArray[np.int64], num_nodes: int) -> NDArray[np.bool_]:

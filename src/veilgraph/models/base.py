@@ -21,6 +21,7 @@ from veilgraph.errors import FitError, VeilgraphError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.checkpoint import Checkpoint
 from veilgraph.models.conformal import ConformalSets
+from veilgraph.models.parameters import Range, check_values
 from veilgraph.models.saved_state import FittedState, SavedMethod, check_types
 from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.privacy.accounting import Guarantee
@@ -37,7 +38,12 @@ class Estimator:
     Constructor parameters are attributes of the same name. Fitted attributes end with an underscore, for example
     `probabilities_`, and are set by a fit. `sklearn.base.clone` returns a copy that is not fitted, and
     `sklearn.utils.validation.check_is_fitted` tells the two apart.
+
+    Attributes:
+        ranges: numbers that parameters may take, by name; a parameter that is not named may take any finite number.
     """
+
+    ranges: ClassVar[dict[str, Range]] = {"seed": Range(0)}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor parameters by name. No parameter is an estimator, so `deep` changes nothing."""
@@ -53,6 +59,13 @@ class Estimator:
         for name, value in parameters.items():
             setattr(self, name, value)
         return self
+
+    def check_settings(self) -> None:
+        """Raise FitError unless each parameter has the declared type, and a number is in its range.
+
+        A fit calls it first. As in scikit-learn, a constructor checks nothing.
+        """
+        check_values(self.get_params(), declared_types(type(self)), self.ranges)
 
     def saved_parameters(self) -> dict[str, Any]:
         """Return the constructor parameters, JSON-ready, as `save` writes them."""
@@ -136,6 +149,9 @@ class FitTask(Generic[M_co]):
     split: Split
     checkpoint: Checkpoint | None = None
 
+    def __post_init__(self) -> None:
+        check_reports(self.perturbed, self.split)
+
 
 def training_nodes(tasks: Sequence[FitTask[Method]]) -> NDArray[np.bool_]:
     """Return a mask [tasks, nodes] of the training nodes that reported a label."""
@@ -205,10 +221,14 @@ class Method(Estimator, ABC):
             nodes: mask or numbers of the nodes to score, such as `split.test`; default: all nodes.
             perturbed: another graph than that of the fit.
         """
-        labels = np.asarray(true)
-        codes = self.predict(perturbed)
-        right = (self.classes_[codes] if labels.dtype.kind in "OU" else codes) == labels
-        return float((right if nodes is None else right[np.asarray(nodes)]).mean())
+        labels, codes = np.asarray(true), self.predict(perturbed)
+        if labels.shape != codes.shape:
+            raise FitError(f"the true classes have shape {labels.shape}: give one for each of the {len(codes)} nodes")
+        named = labels.dtype.kind in "OU"
+        if named and not np.isin(labels, self.classes_).all():
+            raise FitError(f"a true class has an unknown name: the classes are {', '.join(self.classes_)}")
+        right = (self.classes_[codes] if named else codes) == labels
+        return float(right[slice(None) if nodes is None else _chosen(nodes, len(codes))].mean())
 
     def conformal_sets(self) -> ConformalSets:
         """Return the estimated coverage of sets of classes. Methods that estimate it override this function."""
@@ -362,18 +382,43 @@ class Method(Estimator, ABC):
         return method
 
 
+def _chosen(nodes: ArrayLike, num_nodes: int) -> NDArray[np.int64]:
+    """Return the numbers of the nodes of a mask or of numbers; refuse a wrong length, unknown nodes, and none."""
+    chosen = np.asarray(nodes)
+    if chosen.dtype == np.bool_ and chosen.shape != (num_nodes,):
+        raise FitError(f"the mask of nodes has shape {chosen.shape}: give one value for each of the {num_nodes} nodes")
+    numbers = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+    if not numbers.size:
+        raise FitError("there is no node to score: give at least one")
+    if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= num_nodes:
+        raise FitError(f"nodes are numbers from 0 to {num_nodes - 1}, or a mask: give one of the two")
+    return numbers
+
+
 def check_is_fitted(method: Method) -> None:
     """Raise FitError if the method has no fitted attribute yet."""
     if not fitted_attributes(method):
         raise FitError(f"{type(method).__name__} was not fitted yet: call fit(perturbed, split) first")
 
 
+def check_reports(perturbed: object, split: object) -> None:
+    """Raise FitError unless a fit is given reports on a graph and a split, and not a table and its labels."""
+    if not isinstance(perturbed, PerturbedGraph):
+        raise FitError(
+            f"the reports are of type {type(perturbed).__name__}: give a PerturbedGraph, such as simulate(...) returns"
+        )
+    if not isinstance(split, Split):
+        raise FitError(f"the split is of type {type(split).__name__}: give a Split, such as Split.random(...) returns")
+
+
 def begin_fit(method: Method, perturbed: PerturbedGraph, split: Split, communicator: Communicator = LOCAL) -> None:
     """Check the input of a fit, and note the classes and the number of features in the method.
 
-    Raises FitError if the split does not match the graph, or if it has no label reports to train or select on. It is
-    raised as well if a method that reads the graph finds no edge in it.
+    Raises FitError if a parameter cannot be used, if the split does not fit the graph, or if it has no label reports
+    for training or selection. It is raised as well if a method that reads the graph finds no edge in it.
     """
+    check_reports(perturbed, split)
+    method.check_settings()
     if split.train.shape != (perturbed.graph.num_nodes,):
         raise FitError(f"the split is for {len(split.train)} nodes, the graph has {perturbed.graph.num_nodes}")
     if not _anywhere(split.train & perturbed.has_label, communicator):

@@ -16,6 +16,7 @@ from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import weighted_targets
 from veilgraph.models.engine.output_layer import NodeSubset, OutputLayer, needed_nodes, permuted, transposed
+from veilgraph.models.parameters import Range
 from veilgraph.privacy.mechanisms import Mechanism, MultiBit
 from veilgraph.reconstruct.labels import named_class_draws
 from veilgraph.reconstruct.operators import GraphOperators
@@ -67,6 +68,7 @@ class LPGNN(ReadsMultiBit, GNNMethod):
 
     name: ClassVar[str] = "lpgnn"
     loss_needs_all_nodes: ClassVar[bool] = True
+    ranges: ClassVar[dict[str, Range]] = GNNMethod.ranges | {"feature_hops": Range(0), "label_hops": Range(0)}
 
     feature_hops: int = 16
     label_hops: int = 8

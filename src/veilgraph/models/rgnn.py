@@ -14,6 +14,7 @@ from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, reported_targets, weighted_targets
 from veilgraph.models.engine.output_layer import NodeSubset
+from veilgraph.models.parameters import Range
 from veilgraph.reconstruct import reconstruct_features
 from veilgraph.reconstruct.bags import Bags, bags_of_draws
 from veilgraph.reconstruct.features import Decoding, one_hot_features
@@ -55,6 +56,12 @@ class RGNN(GNNMethod):
     """
 
     name: ClassVar[str] = "rgnn"
+    ranges: ClassVar[dict[str, Range]] = GNNMethod.ranges | {
+        "feature_hops": Range(0),
+        "label_hops": Range(0),
+        "num_clusters": Range(1),
+        "llp_weight": Range(0),
+    }
 
     feature_hops: int = 16
     label_hops: int = 8

@@ -87,7 +87,7 @@ class StructureOnly(Method):
         """Return class probabilities [nodes, classes] of the fitted graph, or of another with the selected settings."""
         check_is_fitted(self)
         if perturbed is None:
-            return self.probabilities_
+            return self.probabilities_.copy()
         operators = operators_of(perturbed.graph, resolve_device(self.device))
         (result,) = _class_probabilities([(self.restart_, self.steps_)], [perturbed], operators)
         return result

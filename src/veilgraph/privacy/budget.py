@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.epsilon import NOT_PRIVATE, check_epsilon
@@ -43,8 +44,7 @@ class PrivacyBudget:
     Args:
         epsilon_x: budget of each sampled feature; None, the default, collects no features.
         epsilon_y: budget of the label, always given.
-        sampled: m, the number of features that each person samples; more than there are means all of them. It is given
-            together with `epsilon_x`.
+        sampled: m, the number of features that each person samples, given together with `epsilon_x`.
 
     >>> PrivacyBudget(epsilon_x=1.0, epsilon_y=3.0, sampled=10)
     PrivacyBudget(epsilon_x=1.0, epsilon_y=3.0, sampled=10)
@@ -61,8 +61,8 @@ class PrivacyBudget:
         check_features_budget(self.epsilon_x, self.sampled)
         if self.epsilon_x is not None:
             check_epsilon(self.epsilon_x, "epsilon_x")
-        if self.sampled is not None and (self.sampled != int(self.sampled) or self.sampled < 1):
-            raise BudgetError(f"sampled is {self.sampled}: give a whole number of features, at least 1")
+        if self.sampled is not None and (not isinstance(self.sampled, Integral) or self.sampled < 1):
+            raise BudgetError(f"sampled is {self.sampled!r}: give a whole number of features, at least 1")
 
     def _repr_html_(self) -> str:
         relation, features = "user level (any two records)", {"features": "none are asked for"}
@@ -90,18 +90,18 @@ class PrivacyBudget:
     ) -> PrivacyBudget | None:
         """Return the budget of one collection, or None if totals of a privacy curve are asked for.
 
-        A label beside features has an epsilon of 1 unless it is given. Totals and a budget exclude each other.
+        The label is always reported, so features need its epsilon, too. Totals and a budget exclude each other.
 
-        >>> PrivacyBudget.of_one_collection(totals=(), epsilon_x=2.0, epsilon_y=None, sampled=10)
+        >>> PrivacyBudget.of_one_collection(totals=(), epsilon_x=2.0, epsilon_y=1.0, sampled=10)
         PrivacyBudget(epsilon_x=2.0, epsilon_y=1.0, sampled=10)
         """
         if epsilon_x is None and epsilon_y is None:
             return None
         if totals:
             raise BudgetError("totals draw the curve, epsilon_x and epsilon_y describe one collection: give either")
-        if epsilon_x is None:
-            return cls(epsilon_y=math.nan if epsilon_y is None else epsilon_y)
-        return cls(epsilon_x, 1.0 if epsilon_y is None else epsilon_y, sampled)
+        if epsilon_y is None:
+            raise BudgetError("epsilon_x is given without epsilon_y: the label is reported, too, so give both")
+        return cls(epsilon_y=epsilon_y) if epsilon_x is None else cls(epsilon_x, epsilon_y, sampled)
 
 
 @dataclass(frozen=True, kw_only=True)

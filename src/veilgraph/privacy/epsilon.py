@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from enum import Enum
 from fractions import Fraction
+from numbers import Real
 
 from veilgraph.errors import BudgetError
 
@@ -194,8 +195,8 @@ def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
     Traceback (most recent call last):
     veilgraph.errors.BudgetError: epsilon_x is 0.0: it must be a number above 0 (infinity means not private)
     """
-    if not epsilon > 0:
-        raise BudgetError(f"{name} is {epsilon}: it must be a number above 0 (infinity means not private)")
+    if not isinstance(epsilon, Real) or not epsilon > 0:
+        raise BudgetError(f"{name} is {epsilon!r}: it must be a number above 0 (infinity means not private)")
     return float(epsilon)
 
 

@@ -22,6 +22,7 @@ epochs = 2
 [[grid]]
 datasets = ["cora", "german"]
 methods = ["rgnn", "graphsage", "structure_only"]
+epsilon_x = [1]
 epsilon_y = [2, 1]
 """
 

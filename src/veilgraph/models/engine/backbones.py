@@ -119,6 +119,7 @@ class ModuleNetwork:
         self._module: nn.Module = factory(inputs.shape[1], num_classes).to(operators.device)
         self._loss_nodes, self._score_nodes = loss_nodes, score_nodes
         self._inputs, self._edge_index = inputs, operators.edge_index
+        self._shape = len(inputs), num_classes
         self._optimizer = torch.optim.Adam(
             self._module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
@@ -188,4 +189,9 @@ class ModuleNetwork:
 
     def _logits(self) -> Tensor:
         logits: Tensor = self._module(self._inputs, self._edge_index)
+        if logits.shape != self._shape:
+            raise FitError(
+                f"the backbone returned logits of shape {tuple(logits.shape)}: its forward(x, edge_index) must return "
+                f"{self._shape}, one column for each class"
+            )
         return logits.T.unsqueeze(0)

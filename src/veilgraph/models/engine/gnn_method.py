@@ -52,6 +52,7 @@ from veilgraph.models.engine.losses import noisy_log_likelihood
 from veilgraph.models.engine.output_layer import ALL_NODES, NodeSubset, needed_nodes
 from veilgraph.models.engine.replica_networks import ReplicaNetworks, stack_propagated_inputs
 from veilgraph.models.engine.training_loop import LearningCurve, Networks, Training, train
+from veilgraph.models.parameters import Range
 from veilgraph.models.saved_state import FittedState
 from veilgraph.progress import say
 from veilgraph.reconstruct.features import num_columns
@@ -89,6 +90,13 @@ class GNNMethod(Method):
     """
 
     loss_needs_all_nodes: ClassVar[bool] = False
+    ranges: ClassVar[dict[str, Range]] = {
+        "seed": Range(0),
+        "epochs": Range(1),
+        "dropout": Range(0, below=1),
+        "learning_rate": Range(0, above=True),
+        "weight_decay": Range(0),
+    }
 
     backbone: str | BackboneFactory = "sage"
     dropout: float = 0.5
@@ -180,7 +188,6 @@ class GNNMethod(Method):
             begin_fit(task.method, task.perturbed, task.split, communicator)
             if cls.unmet_need(None) is not None:
                 check_feature_reports(cls, task.perturbed, communicator)
-            task.method.check_settings()
         by_graph: dict[tuple[Graph, torch.device, bool, bool], list[FitTask[Self]]] = {}
         for task in tasks:
             backbone = task.method.backbone
@@ -211,7 +218,7 @@ class GNNMethod(Method):
         """Return class probabilities [nodes, classes]; the inputs of another graph are made from its own reports."""
         check_is_fitted(self)
         if perturbed is None:
-            return self.probabilities_
+            return self.probabilities_.copy()
         operators = operators_of(perturbed.graph, resolve_device(self.device))
         if self.unmet_need(None) is not None:
             check_feature_reports(type(self), perturbed, operators.communicator)
@@ -288,14 +295,7 @@ class GNNMethod(Method):
 
     def check_settings(self) -> None:
         """Raise FitError if a training setting is out of range, or the backbone unknown."""
-        for name, value, is_valid, remedy in (
-            ("epochs", self.epochs, self.epochs >= 1, "train for at least 1"),
-            ("dropout", self.dropout, 0 <= self.dropout < 1, "it must be 0 or more and below 1"),
-            ("learning_rate", self.learning_rate, 0 < self.learning_rate < math.inf, "it must be above 0"),
-            ("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "it must be 0 or more"),
-        ):
-            if not is_valid:
-                raise FitError(f"{name} is {value}: {remedy}")
+        super().check_settings()
         check_backbone(self.backbone)
 
     def replica_settings(self) -> ReplicaSettings:

@@ -204,7 +204,7 @@ class NeighbourWaves(Method):
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Return class probabilities [nodes, classes] of the people of the fit, or of others who answered the same."""
         check_is_fitted(self)
-        return self.probabilities_ if perturbed is None else self._posterior(perturbed)
+        return self.probabilities_.copy() if perturbed is None else self._posterior(perturbed)
 
     def _posterior(self, perturbed: PerturbedGraph) -> NDArray[np.float32]:
         """Return class probabilities from the mean of all networks and the own reports, [nodes, classes]."""

@@ -143,8 +143,9 @@ class Veil(Method):
                 after another.
             checkpoint: Views of an interrupted fit, and the files for those of this fit; None keeps none.
         """
+        task = FitTask(method=self, perturbed=perturbed, split=split)
         begin_fit(self, perturbed, split, operators_of(perturbed.graph, resolve_device(self.device)).communicator)
-        _fit_shared([FitTask(method=self, perturbed=perturbed, split=split)], memory, checkpoint)
+        _fit_shared([task], memory, checkpoint)
         return self
 
     @classmethod
@@ -171,7 +172,7 @@ class Veil(Method):
         """
         check_is_fitted(self)
         if perturbed is None:
-            return self.probabilities_
+            return self.probabilities_.copy()
         if (classes := perturbed.schema.num_classes) != self.probabilities_.shape[1]:
             raise FitError(f"the graph has {classes} classes, Veil was fitted for {self.probabilities_.shape[1]}")
         labels = _cross_fitting(self, perturbed, self.contamination_)

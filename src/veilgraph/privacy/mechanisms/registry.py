@@ -12,7 +12,7 @@ from typing import Generic, TypeVar, get_args
 
 from veilgraph.errors import BudgetError, nearest_names
 from veilgraph.privacy.belief_table import finest_scale
-from veilgraph.privacy.budget import ONCE, PrivacyBudget, RoundBudget
+from veilgraph.privacy.budget import ONCE, PrivacyBudget, RoundBudget, check_sampled
 from veilgraph.privacy.mechanisms.base import FeatureMechanism, LabelMechanism, Mechanism
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
@@ -59,10 +59,11 @@ class MechanismEntry(Generic[M_co]):
     factory: Callable[[tuple[int, ...], int, float], M_co]
 
     def __call__(self, schema: FeatureSchema, budget: PrivacyBudget) -> M_co:
-        """Make the mechanism for the features of a schema; a budget without features is refused."""
+        """Make the mechanism for the features of a schema; a budget that does not fit them is refused."""
         if budget.epsilon_x is None or budget.sampled is None:
             raise BudgetError("the budget is for the label alone: give epsilon_x and sampled to collect features")
-        return self.make(schema.domain_sizes, budget.sampled, budget.epsilon_x)
+        sampled = check_sampled(budget.sampled, schema.num_features) if schema.num_features else budget.sampled
+        return self.make(schema.domain_sizes, sampled, budget.epsilon_x)
 
     def make(self, domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> M_co:
         """Make the mechanism from the domain sizes, m and epsilon_x; a larger m than there are features means all.
