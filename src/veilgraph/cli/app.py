@@ -22,6 +22,7 @@ from veilgraph.cli.collection import missing, progress
 from veilgraph.cli.data import data
 from veilgraph.cli.deadlines import close, extend
 from veilgraph.cli.doctor import doctor
+from veilgraph.cli.estimate import estimate
 from veilgraph.cli.former import what_replaced
 from veilgraph.cli.generate import generate
 from veilgraph.cli.init import init
@@ -48,7 +49,10 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 # Exit code of a command that was interrupted, by the shell's convention.
 _INTERRUPTED = 130
 _NOT_RESUMABLE = {
-    *((each,) for each in ("init", "rehearse", "invite", "status", "plan", "predict", "shard", "open-round")),
+    *(
+        (each,)
+        for each in ("init", "rehearse", "invite", "status", "plan", "predict", "estimate", "shard", "open-round")
+    ),
     ("neighbours", "plan"),
     ("lab", "generate"),
 }
@@ -92,6 +96,7 @@ for command in (
     serve,
     train,
     predict,
+    estimate,
     shard,
     tune,
     doctor,

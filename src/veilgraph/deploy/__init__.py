@@ -1,5 +1,6 @@
 """From collected reports to a model folder with its card, and from a model folder to predictions."""
 
+from veilgraph.deploy.group_shares import GroupShares, Share, estimate_shares
 from veilgraph.deploy.model_card import ModelCard, complete_card, make_card, read_card
 from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.predict_shards import predict_shards
@@ -11,15 +12,18 @@ from veilgraph.deploy.training_options import TrainingOptions
 
 __all__ = [
     "GivenReports",
+    "GroupShares",
     "Model",
     "ModelCard",
     "Predictions",
     "SeriesSource",
     "ShardSource",
+    "Share",
     "Source",
     "StoreSource",
     "TrainingOptions",
     "complete_card",
+    "estimate_shares",
     "make_card",
     "open_source",
     "predict_nodes",

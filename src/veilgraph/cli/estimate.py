@@ -1,0 +1,193 @@
+"""`veilgraph estimate`: the share of each answer among all people, and in the groups of a public column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from veilgraph.atomic_files import write_atomically
+from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.cli.named_files import CollectionOptions
+from veilgraph.cli.options import JsonOption, takes_groups
+from veilgraph.cli.output import Sentence, emit
+from veilgraph.errors import RunError
+from veilgraph.privacy.estimate import LEVEL
+from veilgraph.privacy.plain_text import counted, escape
+from veilgraph.privacy.public_columns import PublicColumn
+
+if TYPE_CHECKING:
+    from veilgraph.deploy.group_shares import GroupShares
+    from veilgraph.deploy.sources import Source
+    from veilgraph.graph import PerturbedGraph
+    from veilgraph.graph.public_attributes import PublicAttribute
+
+_NAMED = 10
+"""Groups without a statement that are named at most."""
+
+
+@takes_groups
+def estimate(
+    collection: CollectionOptions,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Public column of the table of people, whose values are the groups; COLUMN:category takes each number "
+            "for a group.",
+            metavar="COLUMN",
+        ),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = LEVEL,
+    reports_only: Annotated[
+        bool, typer.Option("--reports-only", help="Train no model, which narrows intervals where many did not report.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for shares.csv and the figure shares.svg.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Estimate the share of each answer among all people, and in each group of them, with intervals."""
+    files, home = collection.files(), collection.collection
+    with needs_extra("server"):
+        from veilgraph import deploy
+
+    tables = None if home is None else home.waves
+    source = deploy.open_source(files.campaign, files.graph, store=files.store, nodes=files.nodes, tables=tables)
+    perturbed = source.read(watch=show_progress).perturbed
+    column = None
+    if by is not None:
+        column = _column(by, perturbed, home.people_file if home is not None else files.nodes)
+    found, contamination = deploy.estimate_shares(perturbed, column, level=level), None
+    if found.shares and not reports_only:
+        given = deploy.GivenReports(campaign=source.campaign, perturbed=perturbed)
+        model = deploy.train(given, deploy.TrainingOptions(), watch=show_progress)
+        contamination = model.facts["contamination"]
+        predictions = model.method.predict_without_own_report(perturbed)
+        found = deploy.estimate_shares(perturbed, column, predictions=predictions, level=level)
+    written = [] if out is None else _write(found, source, out)
+    emit(Estimated(found, source.campaign.label_name, written, contamination), as_json=as_json)
+
+
+def _column(by: str, perturbed: PerturbedGraph, people: Path | None) -> PublicAttribute:
+    """Return a public column: a declared one, or one of the table of people."""
+    from veilgraph.graph import PublicAttributes, read_table
+
+    name, _, kind = by.partition(":")
+    if not kind and perturbed.public is not None and name in perturbed.public.names:
+        return perturbed.public[name]
+    if people is None:
+        raise RunError("--nodes is missing: give the table of the people, which has the column of --by")
+    table = read_table(people)
+    if name not in table or name == "id":
+        known = ", ".join(str(each) for each in table.columns if each != "id")
+        raise RunError(f"{people} has no column '{name}': its public columns are {known or 'none'}")
+    declared = PublicColumn(name=name, kind=kind or None)
+    ids = perturbed.graph.names
+    return PublicAttributes.from_table(table, ids=ids, columns=[declared], where=str(people))[name]
+
+
+def _write(found: GroupShares, source: Source, out: Path) -> list[Path]:
+    """Write the table and the figure."""
+    from veilgraph.graph.io import frame_to_csv
+
+    with needs_extra("lab"):
+        from veilgraph.pages.rendering import standalone_svg
+        from veilgraph.pages.share_plot import share_plot
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(out / "shares.csv", frame_to_csv(found.table))
+    write_atomically(out / "shares.svg", standalone_svg(share_plot(found, source.campaign.label_name)))
+    return [out / "shares.csv", out / "shares.svg"]
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """Shares of the people, in words.
+
+    Attributes:
+        found: the shares.
+        question: what was asked.
+        files: files that were written.
+        contamination: label reports that were not randomized, as the model found them; None if it found none.
+    """
+
+    found: GroupShares
+    question: str
+    files: list[Path]
+    contamination: dict[str, Any] | None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The shares as JSON-ready values, and the files."""
+        return self.found.document | {
+            "question": self.question,
+            "contamination": self.contamination,
+            "files": [str(file) for file in self.files],
+        }
+
+    @property
+    def sentences(self) -> Iterator[Sentence]:
+        """The shares as a table, and what they rest on."""
+        found = self.found
+        if found.shares:
+            yield self._table()
+            yield from _conditions(found)
+        if found.unstated:
+            yield _small(found)
+        if self.contamination is not None:
+            yield f"{self.contamination['sentence']} These shares do not: they take every report as randomized."
+        for file in self.files:
+            yield f"Written: {file}"
+
+    def _table(self) -> Table:
+        found, table = self.found, Table(title=escape(self.question))
+        numbers = ("people", "reports", "share", f"{found.level:.0%} interval", "together")
+        for head in (found.column or "", *numbers[:2], "answer", *numbers[2:]):
+            table.add_column(escape(head), justify="right" if head in numbers else "left")
+        last: object = self
+        for share in found.told:
+            first = ["", "", ""]
+            if share.group != last:
+                name = "all people" if share.group is None else share.group
+                first = [escape(name), f"{share.people:,}", f"{share.reports:,}"]
+            last = share.group
+            interval, together = _interval(share.low, share.high), _interval(share.low_together, share.high_together)
+            table.add_row(*first, escape(share.name), f"{100 * share.value:.1f}", interval, together)
+        return table
+
+
+def _interval(low: float, high: float) -> str:
+    return f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def _conditions(found: GroupShares) -> Iterator[str]:
+    """Say what the intervals hold for, how many of them miss, and what a model adds."""
+    missing, inside = (1 - found.level) * found.statements, "in each group " if found.column else ""
+    people = counted(found.reports, "person", "people")
+    yield (
+        f"Shares are in percent. {people} of {found.people:,} reported. The figures are about all people if {inside}"
+        "those who reported are like those who did not; without this assumption they are about those who reported "
+        "(columns low_reporters and high_reporters)."
+    )
+    if found.column is not None:
+        yield f"Among all people, each value of {found.column} counts with its people, not with its reports."
+    if found.statements > 1:
+        yield (
+            f"Each interval holds with {found.level:.0%}: of {found.statements} statements about {missing:.1f} miss. "
+            f"The intervals 'together' hold all at once with {found.level:.0%}."
+        )
+    if assisted := sum(share.assisted for share in found.shares):
+        yield f"Predictions of a model narrow {assisted} of {counted(len(found.shares), 'interval')}."
+
+
+def _small(found: GroupShares) -> str:
+    """Say about which groups there is no statement, and why."""
+    from veilgraph.deploy.group_shares import HALF_WIDTH
+
+    named = [f"{each.name or 'all people'} ({each.reports:,})" for each in found.unstated[:_NAMED]]
+    more = len(found.unstated) - len(named)
+    return (
+        f"No statement below {found.fewest:,} reports, where an interval could be wider than {100 * HALF_WIDTH:.0f} "
+        f"points on each side: {', '.join(named)}{f' and {more} more' if more else ''}."
+    )
