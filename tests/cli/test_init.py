@@ -43,6 +43,10 @@ def test_init_says_what_the_collection_is_and_what_comes_next(tmp_path: Path, ca
     said = capsys.readouterr().out
     assert said.startswith("Nothing changed.")
     assert f"{PEOPLE} people, {PEOPLE - ALONE} links, people without links: {ALONE}." in said
+    notice = Collection(tmp_path / "health").notice_file
+    notice.write_text(notice.read_text(encoding="utf-8").replace("whom the flu", "whom next year's flu"))
+    assert main(["init", str(tmp_path / "health")]) == 0
+    assert "It is the same collection: who has answered is not asked again." in capsys.readouterr().out
 
 
 def test_questions_that_the_plan_leaves_out_are_named_and_need_no_text(tmp_path: Path, capsys: Capture) -> None:

@@ -229,6 +229,8 @@ MISLEADING_TEXTS: dict[str, str] = {
     "a noncharacter": "To learn\uffff",
     "half of a surrogate pair": "To learn\ud83d",
     "hidden tags": "To learn\U000e0041",
+    "a note without a head": "To learn\U0001d159",
+    "a joiner of hieroglyphs": "To learn\U00013430",
     "a joiner after ASCII": "To\u200dlearn",
     "a joiner at the end": "\u00e9\u200c",
     "a joiner before ASCII": "\u00e9\u200dx",
@@ -257,6 +259,10 @@ ALIKE: dict[str, tuple[str, str]] = {
     "an emoji selector": ("\u2764", "\u2764\ufe0f"),
     "a text selector": ("\u2764", "\u2764\ufe0e"),
     "nothing and a space": ("", " "),
+    "a second dot above an i": ("ill", "i\u0307ll"),
+    "a second dot above a j": ("jaune", "j\u0307aune"),
+    "a dot above a dotless i": ("ill", "\u0131\u0307ll"),
+    "dots above two letters": ("will ill", "wi\u0307ll i\u0307ll"),
     "mathematical letters": ("ill", "\U0001d422\U0001d425\U0001d425"),
 }
 APART: dict[str, tuple[str, str]] = {
@@ -267,6 +273,8 @@ APART: dict[str, tuple[str, str]] = {
     "another sign": ("<1", "\u22651"),
     "two emoji": ("\U0001f600", "\U0001f621"),
     "a dotless i": ("i", "\u0131"),
+    "a dot above another letter": ("z", "z\u0307"),
+    "an accent above an i": ("i", "\u00ed"),
     "sharp s": ("Ma\xdf", "Mass"),
 }
 HONEST_TEXTS: dict[str, str] = {

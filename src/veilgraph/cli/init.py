@@ -229,8 +229,13 @@ class Standing:
     def sentences(self) -> Iterator[str]:
         """The collection in words, and the next command."""
         campaign, folder = self.collection.campaign, self.collection.folder
-        if self.changed is not None:
-            yield f"Notice {campaign.notice.version} is taken up." if self.changed else "Nothing changed."
+        if self.changed:
+            yield (
+                f"Notice {campaign.notice.version} is taken up. It is the same collection: who has answered is not "
+                "asked again. To ask everybody anew, begin one in another folder with 'veilgraph init'."
+            )
+        elif self.changed is not None:
+            yield "Nothing changed."
         yield f"{folder}: {counts_in_words(counts_of(self.collection.graph), self.collection.people_file)[0]}"
         yield f"Question: {quote(campaign.label_name)}, open until {time_in_words(campaign.notice.closes)}."
         if self.unasked:

@@ -24,7 +24,7 @@ TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _MISLEADING = re.compile(
     r"[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
     r"\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\uffff"
-    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    r"\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
     r"|(?<![^\x00-\x7f])[\u200c\u200d\ufe0e\ufe0f]|[\u200c\u200d](?![^\x00-\x7f])"
 )
 _SPACES = re.compile("[ \u1680\u2800]+")  # NFKC makes U+0020 of all others; a braille pattern without dots is blank
@@ -115,8 +115,12 @@ def are_distinct(texts: Sequence[str]) -> bool:
 
 
 def _look(text: str) -> str:
-    """Return the normal form of a text: NFKC without joiners and selectors, single spaces, and none at the ends."""
-    return _SPACES.sub(" ", unicodedata.normalize("NFKC", _UNSEEN.sub("", text))).strip(" ")
+    """Return the normal form of a text: NFKC without joiners and selectors, single spaces, and none at the ends.
+
+    A dot above an i or j, which have one, is not seen.
+    """
+    seen = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
+    return _SPACES.sub(" ", re.sub("(?<=[ij])\u0307", "", seen.replace("\u0131\u0307", "i"))).strip(" ")
 
 
 def read_whole(value: object, where: str) -> int:

@@ -13,17 +13,19 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable
 
-# Controls, line and paragraph separators, surrogates, and the code points that Unicode calls default-ignorable.
+# Controls, line and paragraph separators, surrogates, the code points that Unicode calls default-ignorable, joiners of
+# hieroglyphs, and a note without a head.
 _HIDDEN = (
     r"\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
     r"\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\uffff"
-    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    r"\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 # Persian, Indic scripts and emoji need joiners and the selectors U+FE0E and U+FE0F, always after a character outside
 # ASCII. A joiner stands between two of them.
 _STRAY = r"(?<![^\x00-\x7f])[\u200c\u200d\ufe0e\ufe0f]|[\u200c\u200d](?![^\x00-\x7f])"
 _SPACES = re.compile("[ \u1680\u2800]+")  # NFKC makes U+0020 of all others; a braille pattern without dots is blank
 _UNSEEN = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
+_DOT = re.compile("(?<=[ij])\u0307")  # these letters have one, which it replaces
 _MISLEADING = re.compile(f"[{_HIDDEN}]|{_STRAY}")
 
 
@@ -40,7 +42,8 @@ def misleading_character(text: str) -> str | None:
 def look(text: str) -> str:
     r"""Return the normal form of a text: texts with the same one look alike, so they are one answer and one name.
 
-    It is NFKC without joiners and variation selectors, with one space for each run of spaces, and none at the ends.
+    It is NFKC without joiners and variation selectors, with one space for each run of spaces, and none at the ends. A
+    dot above an i or j is not seen.
     Upper and lower case stay apart, because a reader sees them. Letters of two scripts that have one shape do, too.
 
     >>> look(" ill\u3000 now ") == look("ill now"), look("e\u0301") == look("\xe9"), look("Aa") == look("aa")
@@ -48,7 +51,8 @@ def look(text: str) -> str:
     """
     if text.isascii() and "  " not in text:
         return text.strip(" ")
-    return _SPACES.sub(" ", unicodedata.normalize("NFKC", _UNSEEN.sub("", text))).strip(" ")
+    seen = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
+    return _SPACES.sub(" ", _DOT.sub("", seen.replace("\u0131\u0307", "i"))).strip(" ")
 
 
 def look_alikes(texts: Iterable[str]) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ const DEEPEST = 16; // of JSON: characters, and levels of lists and objects
 const NUMBER = /^(?=.{1,40}$)-?(Infinity|\d+(\.\d+)?(e[+-]\d+)?)$/;
 const JOINERS = "[\\u200c\\u200d\\ufe0e\\ufe0f]"; // fine between characters that are not ASCII
 const MISLEADING = new RegExp(
-  String.raw`[\p{Cc}\p{Cs}\u2028\u2029\ufff9-\uffff]|(?!${JOINERS})\p{DI}` +
+  String.raw`[\p{Cc}\p{Cs}\u2028\u2029\ufff9-\uffff\u{13430}-\u{1343f}\u{1d159}]|(?!${JOINERS})\p{DI}` +
     String.raw`|(^|[\0-\x7f])${JOINERS}|[\u200c\u200d]([\0-\x7f]|$)`,
   "u",
 );
@@ -618,6 +618,8 @@ const look = (text) =>
   text
     .replace(/[\u200c\u200d\ufe0e\ufe0f]/g, "")
     .normalize("NFKC")
+    .replaceAll("\u0131\u0307", "i")
+    .replace(/([ij])\u0307/g, "$1")
     .replace(/[ \u1680\u2800]+/g, " ")
     .replace(/^ | $/g, "");
 const number = (text) => Number(must(text, isText(text) && NUMBER.test(text)));
