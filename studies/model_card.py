@@ -47,7 +47,6 @@ KINDS = {
     "difference": "Veil − control",
     "certain": "accuracy of certain answers",
     "calibration": "calibration bins",
-    "share": "class shares",
     "precision": "precision of classes",
     "recall": "recall of classes",
     "curve": "points of the learning curve",
@@ -114,7 +113,6 @@ def _grouped_checks(judged: UnusedReports, everyone: NDArray[np.float64], truth:
         yield _check("calibration", each.found, right[places == place].mean())
     for code, row in enumerate(judged.by_class()):
         has, chosen = truth == code, predicted == code
-        yield _check("share", row.share, has.mean())
         if row.precision.reports:
             yield _check("precision", row.precision, right[chosen].mean())
         if has.any():

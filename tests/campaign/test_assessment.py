@@ -21,6 +21,7 @@ FOUND = Assessment(
     accuracy=Estimate(value=0.7, low=0.66, high=0.74, reports=900),
     control=Estimate(value=0.6, low=0.56, high=0.64, reports=900),
     second_half=Estimate(value=0.01, low=-0.01, high=0.03, reports=900),
+    shares={"yes": Estimate(value=0.3, low=0.25, high=0.35, reports=900)},
 )
 
 
@@ -60,6 +61,8 @@ def test_a_file_of_another_campaign_or_form_is_not_shown(tmp_path: Path) -> None
         ("format", 1),
         ("accuracy", {"value": 7, "low": 0, "high": 1, "reports": 9}),
         ("label_reports", -1),
+        ("shares", ["yes"]),
+        ("shares", {"yes": {"value": 0.5, "low": 0.6, "high": 1, "reports": 9}}),
         ("extra", 1),
         ("method", 3),
     ],

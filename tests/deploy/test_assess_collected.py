@@ -47,5 +47,7 @@ def test_the_command_says_and_writes_what_the_dashboard_shows(
     assert found is not None
     assert printed["verdict"] == found.verdict
     assert printed["sentences"] == found.sentences
-    assert len(found.sentences) == 6
+    assert len(found.sentences) == 7
+    assert list(found.shares) == list(collected.campaign.schema.classes)
+    assert all(f"'{name}' {share.text}" in "".join(found.sentences) for name, share in found.shares.items())
     assert found.sentences[3:5] == found.worth

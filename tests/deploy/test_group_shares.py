@@ -12,6 +12,7 @@ from veilgraph.deploy.group_shares import EMPTY, GroupShares, estimate_shares
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.public_attributes import Categories
+from veilgraph.models.veil.contamination import Contamination
 from veilgraph.privacy.mechanisms import GRR, LabelMechanism
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import FeatureSchema
@@ -110,6 +111,17 @@ def test_a_statement_about_many_groups_is_wider_than_one_about_each() -> None:
     found = estimate_shares(collected(truth, np.ones(1000, dtype=np.bool_), GRR(2, 2.0)), Categories.of("g", cells))
     assert found.statements == 11
     assert all(s.low_together < s.low < s.high < s.high_together for s in found.shares)
+
+
+def test_reports_that_were_not_randomized_are_taken_out() -> None:
+    """A fifth of the reports name the last class whatever is true: without noise that is exact."""
+    truth = np.arange(2000) % 3
+    named = np.where(np.arange(2000) % 5 == 0, 2, truth)
+    reports = collected(named, np.ones(2000, dtype=np.bool_), GRR(3, math.inf))
+    lies = Contamination(share=0.2, targets=(0.0, 0.0, 1.0))
+    found = estimate_shares(reports, contamination=lies)
+    assert [share.value for share in found.shares] == pytest.approx([1 / 3] * 3, abs=0.002)
+    assert estimate_shares(reports).shares[2].low > 0.4
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 90.0])

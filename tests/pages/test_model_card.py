@@ -30,8 +30,18 @@ def test_the_page_has_every_section_and_needs_no_network(content: dict[str, Any]
     assert "@media print" in text
     assert "prefers-color-scheme:dark" in text
     headings = [attributes["id"] for tag, attributes in page.tags if tag == "h2"]
-    assert headings == ["collected", "accuracy", "calibration", "classes", "sets", "curve", "uncertain", "method"]
-    assert sum(tag == "svg" for tag, _ in page.tags) == 4
+    assert headings == [
+        "collected",
+        "shares",
+        "accuracy",
+        "calibration",
+        "classes",
+        "sets",
+        "curve",
+        "uncertain",
+        "method",
+    ]
+    assert sum(tag == "svg" for tag, _ in page.tags) == 5
     for sentence in content["guarantee_in_words"]:
         assert sentence in page.text
     for name in content["campaign"]["classes"]:
@@ -61,14 +71,14 @@ def test_the_page_claims_nothing_about_people_of_whom_nothing_is_known(content: 
 def test_texts_of_a_campaign_are_escaped(content: dict[str, Any]) -> None:
     forged = copy.deepcopy(content)
     forged["campaign"]["purpose"] = "<script>alert(1)</script>"
-    forged["by_class"][0]["name"] = forged["campaign"]["classes"][0] = "<b>"
+    forged["shares"]["shares"][0]["name"] = forged["by_class"][0]["name"] = forged["campaign"]["classes"][0] = "<b>"
     assert "<script" not in render_card_page(forged)
     assert "<b>" not in render_card_page(forged)
 
 
 def test_a_card_without_estimates_says_why_and_what_to_do(content: dict[str, Any]) -> None:
     bare = copy.deepcopy(content) | {"method": "rgnn", "judged_by": None, "certain": None, "calibration": None}
-    bare |= {"by_class": None, "sets": None, "learning_curve": None, "uncertain": None}
+    bare |= {"by_class": None, "sets": None, "learning_curve": None, "uncertain": None, "shares": None}
     bare["accuracy"] = dict.fromkeys(content["accuracy"])
     page = Page(render_card_page(bare))
     assert "could not be estimated" in headline(bare)
@@ -79,6 +89,7 @@ def test_a_card_without_estimates_says_why_and_what_to_do(content: dict[str, Any
 
 def test_a_card_of_several_processes_names_the_shards_and_blames_no_method(content: dict[str, Any]) -> None:
     shared = copy.deepcopy(content) | dict.fromkeys(("judged_by", "certain", "calibration", "by_class", "sets"))
+    shared["shares"] = None
     shared |= dict.fromkeys(("learning_curve", "uncertain")) | {"accuracy": dict.fromkeys(content["accuracy"])}
     shared["reports"] |= {"total": 0, "sha256": None, "shards": "5" * 64}
     text = Page(render_card_page(shared)).text

@@ -7,7 +7,8 @@ file; the dashboard reads the file.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +23,10 @@ Verdict = Literal["enough", "more helps", "unclear"]
 ENOUGH = 0.02
 """It is enough if the second half of the reports brought less accuracy than this, by the interval: two points."""
 
-_FORMAT = 3
+_FORMAT = 4
+
+_TOLD = 5
+"""Classes whose shares are told at most, the largest ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +44,7 @@ class Assessment:
         second_half: by how much the accuracy is higher than with a random half of the reports.
         features: by how much it is higher than that of the same method without features; None where it reads none.
         next_hundred: by how much another hundred reports would raise it.
+        shares: share of all people who have each class; empty if there are too few reports.
 
     >>> from datetime import UTC
     >>> found = Assessment(campaign="5f", computed=datetime(2027, 1, 31, tzinfo=UTC), method="veil", label_reports=900,
@@ -59,6 +64,7 @@ class Assessment:
     floor: Estimate | None = None
     features: Estimate | None = None
     next_hundred: Estimate | None = None
+    shares: Mapping[str, Estimate] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -79,6 +85,10 @@ class Assessment:
         if self.floor is not None:
             said.append(f"The largest class, given for everybody, is right for {self.floor.text}.")
         said += self.worth
+        if self.shares:
+            largest = sorted(self.shares.items(), key=lambda each: -each[1].low)[:_TOLD]
+            answers = ", ".join(f"'{name}' {share.text}" for name, share in largest)
+            said.append(f"Shares of all people, if those who did not answer are like the others: {answers}.")
         if self.second_half is None and self.control is None:
             return [*said, "Whether more answers would help is not estimated for a series about neighbours."]
         if self.second_half is None:
@@ -107,7 +117,7 @@ class Assessment:
     def from_json(cls, text: str | bytes) -> Assessment:
         """Read an assessment; refuse a document of another form."""
         estimates = ("accuracy", "control", "second_half", "floor", "features", "next_hundred")
-        keys = {"format", "campaign", "computed", "method", "label_reports", *estimates}
+        keys = {"format", "campaign", "computed", "method", "label_reports", "shares", *estimates}
         try:
             parts = expect_object(parse_json(text), keys, "assessment")
         except ValueError:
@@ -120,6 +130,7 @@ class Assessment:
             method=expect_text(parts["method"], "method"),
             label_reports=expect_whole(parts["label_reports"], "label_reports", 0, 2**53 - 1),
             **{key: _estimate(parts[key], key) for key in estimates},
+            shares=_shares(parts["shares"]),
         )
 
     @classmethod
@@ -137,6 +148,14 @@ _VERDICTS: dict[Verdict, str] = {
     "more helps": "more reports still help.",
     "unclear": "there are too few to tell whether more would help.",
 }
+
+
+def _shares(document: object) -> dict[str, Estimate]:
+    """Read the shares of the classes."""
+    if not isinstance(document, dict):
+        raise CampaignError("shares are not a table of classes with their estimates")
+    found = {name: _estimate(each, f"the share of '{name}'") for name, each in document.items()}
+    return {name: share for name, share in found.items() if share is not None}
 
 
 def _estimate(document: object, name: str) -> Estimate | None:

@@ -64,8 +64,7 @@ def estimate(
         given = deploy.GivenReports(campaign=source.campaign, perturbed=perturbed)
         model = deploy.train(given, deploy.TrainingOptions(), watch=show_progress)
         contamination = model.facts["contamination"]
-        predictions = model.method.predict_without_own_report(perturbed)
-        found = deploy.estimate_shares(perturbed, column, predictions=predictions, level=level)
+        found = deploy.shares_of(model.method, perturbed, column, level=level)
     written = [] if out is None else _write(found, source, out)
     emit(Estimated(found, source.campaign.label_name, written, contamination), as_json=as_json)
 
@@ -136,7 +135,7 @@ class Estimated:
         if found.unstated:
             yield _small(found)
         if self.contamination is not None:
-            yield f"{self.contamination['sentence']} These shares do not: they take every report as randomized."
+            yield f"{self.contamination['sentence']} So do these shares, which take that figure as known."
         for file in self.files:
             yield f"Written: {file}"
 

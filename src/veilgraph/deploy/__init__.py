@@ -1,6 +1,6 @@
 """From collected reports to a model folder with its card, and from a model folder to predictions."""
 
-from veilgraph.deploy.group_shares import GroupShares, Share, estimate_shares
+from veilgraph.deploy.group_shares import GroupShares, Share, estimate_shares, shares_of
 from veilgraph.deploy.model_card import ModelCard, complete_card, make_card, read_card
 from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.predict_shards import predict_shards
@@ -30,6 +30,7 @@ __all__ = [
     "predict_shards",
     "read_card",
     "shards_beside",
+    "shares_of",
     "train",
     "write_predictions",
 ]

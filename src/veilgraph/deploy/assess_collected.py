@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from veilgraph.campaign.assessment import Assessment
+from veilgraph.deploy.group_shares import GroupShares
 from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.sources import GivenReports, Source
 from veilgraph.deploy.training import train
@@ -43,6 +44,7 @@ def assess_collection(
         second_half=_estimate(curve[0]["gain"]) if len(curve) > 1 else None,
         features=_estimate(card["accuracy"]["features"]),
         next_hundred=_estimate(card["learning_curve"]["next_hundred"]),
+        shares={share.name: share.estimate for share in GroupShares.parse(card["shares"]).shares},
     )
 
 

@@ -18,7 +18,9 @@ who did not. Without this assumption it is about those who reported; that interv
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
@@ -29,7 +31,10 @@ from numpy.typing import NDArray
 from veilgraph.errors import RunError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.graph.public_attributes import Groups, PublicAttribute
-from veilgraph.privacy.estimate import LEVEL
+from veilgraph.models import Veil
+from veilgraph.models.base import Method
+from veilgraph.models.veil.contamination import Contamination
+from veilgraph.privacy.estimate import LEVEL, Estimate
 from veilgraph.privacy.frequency import estimate_frequencies, reports_needed
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.share_interval import share_intervals
@@ -78,6 +83,11 @@ class Share:
     low_reporters: float
     high_reporters: float
     assisted: bool
+
+    @property
+    def estimate(self) -> Estimate:
+        """The share with its interval."""
+        return Estimate(value=self.value, low=self.low, high=self.high, reports=self.reports)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +140,13 @@ class GroupShares:
         names = dict.fromkeys(share.name for share in self.shares)
         return tuple(share for share in self.shares if len(names) != 2 or share.name != next(iter(names)))
 
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> GroupShares:
+        """Return the shares that `document` has."""
+        shares = tuple(Share(**each) for each in document["shares"])
+        unstated = tuple(SmallGroup(**each) for each in document["unstated"])
+        return cls(**{**document, "shares": shares, "unstated": unstated})
+
     @property
     def document(self) -> dict[str, Any]:
         """The shares as JSON-ready values."""
@@ -141,6 +158,7 @@ def estimate_shares(
     by: PublicAttribute | None = None,
     *,
     predictions: NDArray[Any] | None = None,
+    contamination: Contamination | None = None,
     level: float = LEVEL,
     half_width: float = HALF_WIDTH,
 ) -> GroupShares:
@@ -154,6 +172,8 @@ def estimate_shares(
         by: public column whose values are the groups; None: all people alone.
         predictions: class probabilities of everybody, each without the person's own report, [nodes, classes], as
             `Method.predict_without_own_report` returns them; None: from the reports alone.
+        contamination: label reports that were not randomized, as a model found them; None takes every report as
+            randomized. Their share is taken as known, and as the same in every group.
         level: level of the intervals.
         half_width: no statement is made where the interval could be wider than this on each side.
 
@@ -173,9 +193,10 @@ def estimate_shares(
     if not perturbed.has_label.any():
         raise RunError("there are no label reports: wait until people have answered")
     groups = _groups(by, perturbed.graph.num_nodes)
-    counted = _Counted.of(perturbed, groups, predictions)
-    channel, quantile = perturbed.label_mechanism.channel, _quantile(1 - level)
-    fewest = reports_needed(channel, half_width, quantile=quantile)
+    channels = _channels(perturbed, contamination)
+    counted = _Counted.of(perturbed, groups, predictions, channels)
+    quantile = _quantile(1 - level)
+    fewest = max(reports_needed(channel, half_width, quantile=quantile) for channel in channels)
     whole = counted.post_stratified()
     rows: list[tuple[str | None, _Rows, int]] = [(None, whole, 0)]
     if by is not None:
@@ -185,7 +206,7 @@ def estimate_shares(
     statements = len(stated) * (1 if len(classes) == 2 else len(classes))
     quantiles = quantile, _quantile((1 - level) / max(statements, 1))
     found = [
-        _share(name, perturbed.schema.classes[code], of, (row, code), channel, quantiles)
+        _share(name, classes[code], of, (row, code), channels[code], quantiles)
         for name, of, row in stated
         for code in range(len(classes))
     ]
@@ -206,6 +227,19 @@ def estimate_shares(
     )
 
 
+def shares_of(
+    method: Method, perturbed: PerturbedGraph, by: PublicAttribute | None = None, *, level: float = LEVEL
+) -> GroupShares:
+    """Estimate shares with the predictions of a method that was fitted to the reports; see `estimate_shares`."""
+    return estimate_shares(
+        perturbed,
+        by,
+        predictions=method.predict_without_own_report(perturbed),
+        contamination=method.contamination_ if isinstance(method, Veil) else None,
+        level=level,
+    )
+
+
 def _groups(by: PublicAttribute | None, nodes: int) -> Groups:
     """Return the groups of a public column; people whose value is missing are a group of their own."""
     if by is None:
@@ -214,6 +248,19 @@ def _groups(by: PublicAttribute | None, nodes: int) -> Groups:
     if not (missing := codes < 0).any():
         return Groups(codes, names)
     return Groups(np.where(missing, len(names), codes), (*names, EMPTY))
+
+
+def _channels(perturbed: PerturbedGraph, contamination: Contamination | None) -> list[SymmetricChannel]:
+    """Return the channel of each class, with the reports that name it without randomization."""
+    channel = perturbed.label_mechanism.channel
+    if contamination is None:
+        return [channel] * channel.domain_size
+    lies = Fraction(contamination.share)
+    named = [lies * Fraction(share) for share in contamination.named_shares]
+    return [
+        replace(channel, keep=(1 - lies) * channel.keep + each, other=(1 - lies) * channel.other + each)
+        for each in named
+    ]
 
 
 def _quantile(outside: float) -> float:
@@ -255,6 +302,7 @@ class _Counted(_Rows):
         perturbed: PerturbedGraph,
         groups: Groups,
         predictions: NDArray[Any] | None,
+        channels: Sequence[SymmetricChannel],
     ) -> _Counted:
         """Count people, reports, named classes and predictions of every group."""
         codes, count, classes = groups.codes, len(groups.names), perturbed.schema.num_classes
@@ -268,7 +316,7 @@ class _Counted(_Rows):
             predicted = _means(predictions, codes, people)
             reporting = _means(predictions[nodes], codes[nodes], reports)
             shift = predicted - reporting
-            unexplained = _unexplained(named, predictions[nodes], reporting[codes[nodes]], perturbed)
+            unexplained = _unexplained(named, predictions[nodes], reporting[codes[nodes]], channels)
         return cls(
             people=people,
             reports=reports,
@@ -323,7 +371,7 @@ def _means(values: NDArray[Any], codes: NDArray[np.int64], counts: NDArray[np.in
 
 
 def _unexplained(
-    named: NDArray[np.bool_], predicted: NDArray[Any], mean: NDArray[np.float64], perturbed: PerturbedGraph
+    named: NDArray[np.bool_], predicted: NDArray[Any], mean: NDArray[np.float64], channels: Sequence[SymmetricChannel]
 ) -> NDArray[np.float64]:
     r"""Return the part of the variance inside of groups that predictions leave unexplained, for each class, [classes].
 
@@ -334,11 +382,11 @@ def _unexplained(
         named: classes that each report names, [reports, classes].
         predicted: predictions for the people of the reports, [reports, classes].
         mean: mean of the predictions in the group of each of these people, [reports, classes].
-        perturbed: the reports on the graph.
+        channels: the channel of each class.
     """
     left = np.ones(named.shape[1])
     for code, (report, own, group) in enumerate(zip(named.T, predicted.T, mean.T, strict=True)):
-        debiased = estimate_frequencies(report.astype(np.float64), perturbed.label_mechanism.channel)
+        debiased = estimate_frequencies(report.astype(np.float64), channels[code])
         found, most = (float((debiased * (1 - 2 * p) + p**2).mean()) for p in (own, group))
         stated = float((own * (1 - own)).mean()) / max(float((group * (1 - group)).mean()), 1e-12)
         left[code] = min(1.0, max(stated, found / most)) if most > 0 else 1.0

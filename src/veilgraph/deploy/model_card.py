@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.assemble import check_graph
+from veilgraph.deploy.group_shares import shares_of
 from veilgraph.deploy.learning_curve import (
     ALL_SHARES,
     default_shares,
@@ -49,7 +50,7 @@ from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.privacy.strict_json import TIME_FORMAT
 from veilgraph.progress import Watch, unwatched
 
-FORMAT = 4
+FORMAT = 5
 """Format of `card.json`."""
 
 _FOLDS = 5
@@ -114,6 +115,7 @@ def make_card(
         return ModelCard(content=content | _unjudged(model), people=pd.DataFrame({"id": []}))
     judged = model.method.unused_reports(perturbed) or held_out
     content |= _unjudged(model) if judged is None else _judgement(model, perturbed, judged)
+    content["shares"] = shares_of(model.method, perturbed).document
     wanted = default_shares(perturbed) if shares is None else tuple(shares)
     content["learning_curve"] = _curve(model, perturbed, wanted, memory=memory, watch=watch)
     if judged is not None and wanted:
@@ -237,7 +239,7 @@ def _collection(model: Model) -> dict[str, Any]:
 
 def _unjudged(model: Model) -> dict[str, Any]:
     """Return the sections of a card without reports to judge by; a held-out estimate of the training is kept."""
-    sections = dict.fromkeys(("calibration", "certain", "by_class", "learning_curve", "sets", "uncertain"))
+    sections = dict.fromkeys(("shares", "calibration", "certain", "by_class", "learning_curve", "sets", "uncertain"))
     accuracy = {
         name: None
         if (found := model.facts.get("estimated_accuracy", {}).get(key)) is None

@@ -41,13 +41,11 @@ class ClassEstimates:
     """Estimates for one class.
 
     Attributes:
-        share: share of the people who have the class.
         predicted: share of the people for whom the class is predicted.
         precision: share of those with this prediction who have the class.
         recall: share of those who have the class for whom it is predicted.
     """
 
-    share: Estimate
     predicted: float
     precision: Estimate
     recall: Estimate
@@ -133,7 +131,13 @@ class UnusedReports:
 
     def accuracy(self) -> Estimate:
         """Estimate the share of people whose true class is predicted."""
-        return self._share_of(self.predicted)
+        classes = self.predicted
+        if not (count := len(classes)):
+            return Estimate.none()
+        observed = float(self._named(classes).mean())
+        chance, gain = float(self._chance(classes).mean()), float(self.gains.mean())
+        value, low, high = ((end - chance) / gain for end in (observed, *wilson_interval(observed, count)))
+        return Estimate.of(value, low, high, reports=count)
 
     def stated_accuracy(self) -> float:
         """Return the accuracy that the probabilities state: their mean for the predicted class."""
@@ -207,29 +211,19 @@ class UnusedReports:
         return float(people.mean()) if len(people) else math.nan, self.of(people).accuracy()
 
     def by_class(self) -> list[ClassEstimates]:
-        """Estimate share, precision and recall of each class."""
+        """Estimate precision and recall of each class."""
         predicted, rows = self.predicted, []
         for code in range(self.mechanism.domain_size):
             chosen, everyone = predicted == code, np.full(len(predicted), code)
             debiased = self.debiased(everyone)
             rows.append(
                 ClassEstimates(
-                    share=self._share_of(everyone),
                     predicted=float(chosen.mean()) if len(chosen) else math.nan,
                     precision=self.of(chosen).accuracy(),
                     recall=_ratio_estimate(debiased * chosen, debiased),
                 )
             )
         return rows
-
-    def _share_of(self, classes: NDArray[np.int64]) -> Estimate:
-        """Estimate the share of people who have the class that is given for each, [reports]."""
-        if not (count := len(classes)):
-            return Estimate.none()
-        observed = float(self._named(classes).mean())
-        chance, gain = float(self._chance(classes).mean()), float(self.gains.mean())
-        value, low, high = ((end - chance) / gain for end in (observed, *wilson_interval(observed, count)))
-        return Estimate.of(value, low, high, reports=count)
 
 
 def wilson_interval(share: float, count: int) -> tuple[float, float]:

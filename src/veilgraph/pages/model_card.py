@@ -12,10 +12,12 @@ from typing import Any
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.worth import features_in_words, hundred_in_words
+from veilgraph.deploy.group_shares import GroupShares
 from veilgraph.deploy.model_folder import CARD_PAGE
 from veilgraph.errors import MissingExtraError
 from veilgraph.pages.formatting import label_report_in_words, method_title, percent, unbroken
 from veilgraph.pages.rendering import colour, inline_svg, render_template
+from veilgraph.pages.share_plot import share_plot
 from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.plain_text import counted
 
@@ -128,6 +130,8 @@ def render_card_page(content: dict[str, Any]) -> str:
         judges=edges_of(content).judges or _JUDGES.get(content["judged_by"], ""),
         collection=collection_rows(content),
         label_report=label_report_in_words(content["label_report"]),
+        shares=share_rows(content),
+        shares_figure=share_figure(content),
         accuracy=accuracy_plot(content) if content["accuracy"]["model"] else None,
         accuracy_rows=accuracy_rows(content),
         calibration=calibration_plot(content) if content["calibration"] else None,
@@ -274,7 +278,29 @@ def class_rows(content: dict[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-_CLASS_ESTIMATES = ("share", "precision", "recall")
+def share_rows(content: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the rows of the table of shares, one for each class; none where nothing is said."""
+    if content["shares"] is None:
+        return []
+    return [
+        {
+            "name": share.name,
+            "value": percent(share.value),
+            "interval": f"{percent(share.low)} to {percent(share.high)}",
+            "reporters": f"{percent(share.low_reporters)} to {percent(share.high_reporters)}",
+        }
+        for share in GroupShares.parse(content["shares"]).shares
+    ]
+
+
+def share_figure(content: dict[str, Any]) -> str | None:
+    """Draw the shares of all people; None where nothing is said."""
+    if not share_rows(content):
+        return None
+    return share_plot(GroupShares.parse(content["shares"]), content["campaign"]["label"])
+
+
+_CLASS_ESTIMATES = ("precision", "recall")
 
 
 def set_sentences(content: dict[str, Any]) -> list[str]:
