@@ -28,6 +28,16 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
     return Collected(tmp_path_factory.mktemp("collected"))
 
 
+SETTINGS = {"backbone", "epochs", "hold_out"}
+
+
+def command_words(**options: object) -> list[str]:
+    """Return the words of a command: settings by --set, everything else by an option of its own."""
+    given = options.items()
+    plain = [str(word) for name, value in given if name not in SETTINGS for word in (f"--{name}", value)]
+    return plain + [word for name, value in given if name in SETTINGS for word in ("--set", f"{name}={value}")]
+
+
 def train(collected: Collected, out: Path, *, restarts: int = 0, **changes: object) -> subprocess.Popen[str]:
     options = {
         "store": collected.store,
@@ -40,8 +50,7 @@ def train(collected: Collected, out: Path, *, restarts: int = 0, **changes: obje
         "device": "cpu",
         **changes,
     }
-    words = [str(word) for key, value in options.items() for word in (f"--{key.replace('_', '-')}", value)]
-    return torchrun(2, "veilgraph", "train", *words, restarts=restarts)
+    return torchrun(2, "veilgraph", "train", *command_words(**options), restarts=restarts)
 
 
 def process_of(rank: int, launcher: int) -> int:
@@ -93,9 +102,14 @@ def test_a_run_whose_process_was_killed_goes_on_where_it_stopped(collected: Coll
     # One process on these shards gives the same model, up to the rounding of sums in many steps.
     shards, alone = tmp_path / "model.shards", tmp_path / "alone"
     assert sorted(path.name for path in (shards / "cuts").iterdir()) == kept
-    given = {"graph": shards, "campaign": collected.folder / "campaign.json", "method": "rgnn", "epochs": EPOCHS}
-    given |= {"hold-out": 0.2, "device": "cpu", "out": alone}
-    assert main(["train", *(str(word) for key, value in given.items() for word in (f"--{key}", value))]) == 0
+    given: dict[str, object] = {
+        "graph": shards,
+        "campaign": collected.folder / "campaign.json",
+        "method": "rgnn",
+        "epochs": EPOCHS,
+    }
+    given |= {"hold_out": 0.2, "device": "cpu", "out": alone}
+    assert main(["train", *command_words(**given)]) == 0
     together, apart = RGNN.load(out, device="cpu"), RGNN.load(alone, device="cpu")
     np.testing.assert_allclose(together.curve_.train_loss, apart.curve_.train_loss, rtol=1e-3)
     expected = json.loads((alone / "training.json").read_text(encoding="utf-8"))

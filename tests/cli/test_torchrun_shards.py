@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.test_torchrun import PATIENCE, epochs_done, kill_after_checkpoint, process_of
+from tests.cli.test_torchrun import PATIENCE, command_words, epochs_done, kill_after_checkpoint, process_of
 from tests.support.collected import Collected
 from tests.support.torchrun import forked
 from veilgraph.cli import main
@@ -27,15 +27,14 @@ PARTS = 7
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
     collected = Collected(tmp_path_factory.mktemp("collected"))
-    tables = {"edges": "edges.csv", "nodes": "nodes.csv", "campaign": "campaign.json", "out": "shards"}
+    tables = {"graph": "edges.csv", "nodes": "nodes.csv", "campaign": "campaign.json", "out": "shards"}
     words = [word for key, name in tables.items() for word in (f"--{key}", str(collected.folder / name))]
-    assert main(["graph", "shard", *words, "--reports", collected.store, "--parts", str(PARTS)]) == 0
+    assert main(["shard", *words, "--store", collected.store, "--parts", str(PARTS)]) == 0
     return collected
 
 
 def words(command: str, **options: object) -> list[str]:
-    given = [str(word) for key, value in options.items() for word in (f"--{key.replace('_', '-')}", value)]
-    return [command, "--device", "cpu", *given]
+    return [command, "--device", "cpu", *command_words(**options)]
 
 
 def together(*command: str) -> str:
@@ -118,8 +117,8 @@ def test_no_process_holds_more_than_its_share(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", str(2**18))
     # Few edges between parts: rows of neighbours in other parts come on top of the share.
     for name, nodes in (("small", 20_000), ("large", 200_000)):
-        given = ["--nodes", str(nodes), "--homophily", "0.98", "--parts", "32", "--out", str(tmp_path / name)]
-        assert main(["graph", "generate", *given]) == 0
+        given = [str(nodes), "--set", "homophily=0.98", "--set", "parts=32", "--out", str(tmp_path / name)]
+        assert main(["lab", "generate", *given]) == 0
     measured = [str(tmp_path / name) for name in ("small", "large", "")]
     for processes in (1, 4):
         started = forked(processes, "tests.support.shard_memory", *measured)
