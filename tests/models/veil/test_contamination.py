@@ -27,9 +27,9 @@ TARGET = 2
 
 
 def collect(
-    nodes: int, seed: int, *, label: LabelRandomizer = GRR, epsilon_y: float = 1.0
+    nodes: int, seed: int, *, label: LabelRandomizer = GRR, epsilon_y: float = 1.0, classes: int = 4
 ) -> tuple[PrivateGraph, PerturbedGraph, Split]:
-    private = csbm(nodes, num_classes=4, num_features=2, homophily=0.8, seed=seed)
+    private = csbm(nodes, num_classes=classes, num_features=2, homophily=0.8, seed=seed)
     split = Split.random(nodes, seed=seed)
     budget = PrivacyBudget(epsilon_y=epsilon_y)
     return private, simulate(private, budget, split, rng=np.random.default_rng(seed), label=label), split
@@ -156,10 +156,11 @@ def test_a_damaged_contamination_is_refused() -> None:
             LabelVeil().restore(replace(state, values=values))
 
 
-def test_honest_reports_raise_hardly_any_alarm() -> None:
+@pytest.mark.parametrize(("classes", "collections"), [(4, 20), (10, 10)])
+def test_honest_reports_raise_hardly_any_alarm(classes: int, collections: int) -> None:
     """At a rate of 1 %, two alarms in 20 collections have a probability of 0.017."""
     alarms = 0
-    for seed in range(20):
-        _, honest, split = collect(200, seed, epsilon_y=2.0)
+    for seed in range(collections):
+        _, honest, split = collect(200, seed, epsilon_y=2.0, classes=classes)
         alarms += LabelVeil(seed=seed).fit(honest, split).contamination_ is not None
     assert alarms <= 1
