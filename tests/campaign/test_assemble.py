@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.campaigns import CAMPAIGNS, GRAPH
+from tests.support.campaigns import campaign as asked
 from tests.support.collection import Collection
+from tests.support.neighbour_series import CLASS, PEOPLE, waves_of
 from veilgraph.campaign import Campaign, Report
-from veilgraph.campaign.assemble import check_graph, perturbed_graph, reports_of
+from veilgraph.campaign.assemble import check_graph, perturbed_graph, read_codes, reports_of
 from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.notice import Notice
 from veilgraph.datasets import csbm
@@ -20,6 +22,7 @@ from veilgraph.errors import CampaignError, GraphError
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.schema import FeatureSchema
 
 
 def test_what_a_simulation_draws_comes_back_from_its_reports_bit_for_bit() -> None:
@@ -102,3 +105,44 @@ def test_a_campaign_without_labels_cannot_be_learned_from() -> None:
 def test_another_graph_than_the_campaigns_is_refused() -> None:
     with pytest.raises(GraphError, match=r"5 nodes.*4 nodes"):
         check_graph(Collection.ring(4).campaign, Collection.ring(5).graph)
+
+
+def test_rounds_with_features_or_the_label_alone_come_back_as_they_were_sent() -> None:
+    """A round without features stays one, and so does a round without the label, beside whole rounds and none."""
+    campaign = asked(
+        FeatureSchema.binary(3, classes=["a", "b", "c"]), epsilon_x=1.0, sampled=2, epsilon_y=1.0, rounds=3
+    )
+
+    def report(node: int, number: int, *, features: bool, label: bool) -> Report:
+        return Report(
+            campaign=campaign.id,
+            node=GRAPH.names[node],
+            features=(1, None, 0) if features else None,
+            label=number % 3 if label else None,
+            number=number,
+        )
+
+    sent = [
+        report(0, 1, features=True, label=False),
+        report(0, 2, features=False, label=True),
+        report(0, 3, features=True, label=True),
+        report(1, 2, features=True, label=False),
+        report(2, 1, features=False, label=True),
+        report(2, 3, features=False, label=True),
+    ]
+    perturbed = perturbed_graph(campaign, GRAPH, reversed(sent))
+    assert perturbed.has_features.tolist()[:3] == [True, True, False]
+    assert perturbed.has_label.tolist()[:3] == [True, False, True]
+    assert list(reports_of(perturbed, campaign)) == sent
+
+
+def test_who_answered_a_wave_reported_although_they_sent_no_feature_and_no_label() -> None:
+    first, wave = waves_of(CLASS)
+    sent = [
+        Report(campaign=wave.id, node="u1", features=None, label=None, answer=(1,), series=first.id, number=1),
+        Report(campaign=first.id, node="u3", features=None, label=2),
+    ]
+    codes = read_codes(first, PEOPLE, sent)
+    assert codes.has_answer is not None
+    assert codes.has_answer.tolist() == [False, True, False, False, False, False]
+    assert codes.has_report.tolist() == [False, True, False, True, False, False]

@@ -386,3 +386,16 @@ def test_implausible_reports_are_masked(honest: PerturbedGraph) -> None:
 def test_an_empty_collection_is_not_suspicious(honest: PerturbedGraph) -> None:
     nobody = np.zeros(honest.graph.num_nodes, dtype=np.bool_)
     assert screen(replace(honest, has_features=nobody, has_label=nobody)).suspicions == []
+
+
+def test_a_report_is_tested_against_four_patterns_and_pays_for_each() -> None:
+    """The chance that any of n honest reports agrees too well with any of four patterns is at most the level."""
+    mechanism, nodes, level = GRRFS((2,) * 40, sampled=10, epsilon=1.0), 100, 0.01
+    most, for_one = (largest_plausible_agreement(mechanism, level / (nodes * tests)) for tests in (4, 1))
+    assert for_one < most
+    records = np.random.default_rng(0).integers(0, 2, (nodes, 40)).astype(np.uint8)
+    for agreeing, flagged in ((most, []), (most + 1, [7])):
+        reports = records.copy()
+        reports[7] = np.arange(40) >= agreeing
+        perturbed = replace(of_records(records, mechanism, 0), features=reports)
+        assert flag_patterns(perturbed, level).nonzero()[0].tolist() == flagged

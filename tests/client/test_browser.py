@@ -734,3 +734,13 @@ def test_attribute_levels_of_different_tables_are_those_of_the_definition(sample
     texts = [stating(levels), *(stating([level - 1e-6 * (i == j) for j, level in enumerate(levels)]) for i in range(7))]
     assert ["result" in reply for reply in in_node("verify", texts)] == [True] + [False] * 7
     assert [in_python(text)[0] is not None for text in texts] == [True] + [False] * 7
+
+
+@needs_node
+def test_two_tabs_of_one_device_draw_one_report_although_each_sees_the_others_later() -> None:
+    """Without the lock, or without the moment in which storage arrives, each tab would draw one."""
+    for others in ({}, {"node": "u1"}):
+        (reply,) = in_node("tabs", [{"requests": [ASK, ASK | others]}])
+        first, second = reply["result"]
+        assert "result" in first
+        assert second == first if not others else "answers it once" in second["error"]

@@ -121,3 +121,11 @@ def test_an_unclosed_text_of_quotation_marks_is_refused_at_once() -> None:
     with pytest.raises(CampaignError, match="not readable"):
         verify('["' + '\\"' * 2**16, max_epsilon=1, now=BEFORE)
     assert time.monotonic() - begun < 10
+
+
+def test_a_campaign_is_verified_against_a_limit_before_anything_else_is_known() -> None:
+    """The binary campaign costs exactly 2; who verifies it with less is told so, and not only who answers."""
+    assert verify(BINARY.to_json(), max_epsilon=2, now=BEFORE).epsilon == pytest.approx(2, abs=1e-12)
+    for limit in (1.999_999, 1e-9):
+        with pytest.raises(CampaignError, match=r"a report would cost epsilon 2\.0000 .* above your limit"):
+            verify(BINARY.to_json(), max_epsilon=limit, now=BEFORE)

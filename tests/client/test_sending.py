@@ -261,3 +261,20 @@ def test_a_slow_collector_does_not_block_a_device() -> None:
         running.server.RequestHandlerClass.do_PUT = lambda _: time.sleep(0.5)  # type: ignore[attr-defined]
         with pytest.raises(SendError, match="cannot be reached"):
             send(running.url, REPORT, "t", attempts=1, timeout=0.05)
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_no_redirection_is_followed(code: int) -> None:
+    """Who leads elsewhere would get the token and the report, at an address of their choice."""
+    with collector(200) as elsewhere, collector((code, {"Location": elsewhere.url + "/"})) as running:
+        running.answer = elsewhere.answer = b"{}"
+        with pytest.raises(SendError, match="leads elsewhere"):
+            send(running.url, REPORT, "t0ken", sleep=lambda _: pytest.fail("it waited"))
+        running.replies.append((code, {"Location": elsewhere.url + "/"}))
+        with pytest.raises(SendError, match="leads elsewhere"):
+            withdraw(running.url, "a/b", "t0ken", sleep=lambda _: pytest.fail("it waited"))
+        running.replies.append((code, {"Location": elsewhere.url + "/"}))
+        with pytest.raises(SendError, match="leads elsewhere"):
+            check_receipt(running.url, {"node": "a/b"}, sleep=lambda _: pytest.fail("it waited"))
+        assert len(running.seen) == 3
+        assert elsewhere.asked == elsewhere.seen == []

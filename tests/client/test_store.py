@@ -302,3 +302,18 @@ def test_processes_that_answer_at_once_agree(tmp_path: Path) -> None:
         reports = pool.map(_answer_in_process, [str(tmp_path)] * 40, chunksize=1)
     assert len(set(reports)) == 1
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_report_has_its_name_on_the_disk_before_it_is_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss of power that took back the name of a sent report would let the device draw a second one."""
+    synced: list[tuple[str, int]] = []
+
+    def watched(descriptor: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+        synced.append((kind, len(list(tmp_path.glob("*.json")))))
+
+    monkeypatch.setattr(os, "fsync", watched)
+    ask(BINARY.to_json(), tmp_path)
+    assert synced == [("file", 0), ("folder", 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -99,3 +100,29 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reports.db").write_bytes(b"not a database at all" * 100)
     with pytest.raises(StoreError):
         ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+
+
+@pytest.mark.slow
+def test_a_postgresql_that_does_not_wait_for_the_disk_is_refused(postgres: Postgres) -> None:
+    """It would lose reports that it has acknowledged, whatever it says of its commits."""
+    url = postgres.new_database("no_fsync")
+    admin = create_engine(postgres.url.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+
+    def set_fsync(value: str) -> None:
+        with admin.connect() as connection:
+            connection.execute(text(f"ALTER SYSTEM SET fsync = {value}"))
+            connection.execute(text("SELECT pg_reload_conf()"))
+        for _ in range(500):  # the server reads its settings a moment later
+            with admin.connect() as connection:
+                if connection.execute(text("SHOW fsync")).scalar_one() == value:
+                    return
+            time.sleep(0.01)
+
+    try:
+        set_fsync("off")
+        with pytest.raises(StoreError, match="runs with fsync = off: it could lose acknowledged reports"):
+            ReportStore.open(url)
+    finally:
+        set_fsync("on")
+        admin.dispose()
+    ReportStore.open(url).close()

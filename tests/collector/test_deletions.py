@@ -167,3 +167,19 @@ def test_an_interrupted_purge_refuses_reports_and_can_be_finished(store: ReportS
     assert store.purges.purge(CAMPAIGN, now=1e9, actor="owner") == 1
     assert store.reports.count(CAMPAIGN.id) == 0
     assert len(acts(store)) == 1
+
+
+def test_nothing_of_a_purged_report_stays_in_the_files_of_sqlite(tmp_path: Path) -> None:
+    """The write-ahead log holds what was written before, until it is emptied; readers keep the store open."""
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    reports = [COLLECTION.report(f"n{i}") for i in range(50)]
+    store.reports.put(reports, now=0)
+
+    def on_disk() -> list[str]:
+        content = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        return [report.node for report in reports if report.to_json().encode() in content]
+
+    assert len(on_disk()) == 50
+    store.purges.purge(CAMPAIGN, now=7201.0, actor="owner")
+    assert on_disk() == []
+    store.close()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from tests.support.collection import Collection
+from tests.support.running_collector import collecting
 from veilgraph.collector.middleware import TokenBuckets, max_report_bytes, sender_of
+from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -74,3 +77,15 @@ def test_the_number_of_remembered_senders_is_bounded() -> None:
     for number in range(100):
         limit.allow(str(number))
     assert len(limit) == 10
+
+
+def test_nothing_may_be_kept_by_a_proxy_or_a_browser_but_what_a_route_allows(tmp_path: Path) -> None:
+    """Whether a person has answered would stay in the cache of a shared computer."""
+    collection = Collection.ring(3)
+    with collecting(collection, ReportStore.open(f"sqlite:///{tmp_path}/reports.db")) as client:
+        stored = client.put(
+            "/v1/reports/n1", content=collection.report("n1").to_json(), headers=collection.headers("n1")
+        )
+        standing = client.get("/v1/reports/n1", headers=collection.headers("n1"))
+        answers = [stored, standing, client.get("/v1/reports/n1"), client.get("/nowhere"), client.get("/dashboard")]
+        assert [answer.headers["Cache-Control"] for answer in answers] == ["no-store"] * len(answers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 import threading
@@ -9,9 +10,10 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from tests.support.collection import Collection
 from tests.support.services import Postgres
@@ -163,3 +165,18 @@ def test_a_store_says_in_which_rounds_a_node_reported(store_url: str) -> None:
     store.purges.purge(COLLECTION.campaign, now=0, actor="owner")
     assert [reported(node) for node in ("n1", "n2", "n3")] == [("purged", [])] * 3
     store.close()
+
+
+def test_rows_are_written_in_one_order_whatever_order_they_come_in(tmp_path: Path) -> None:
+    """Two collectors that insert the same nodes in two orders wait for each other: PostgreSQL ends one of them."""
+    store, written = ReportStore.open(f"sqlite:///{tmp_path}/reports.db"), list[list[str]]()
+
+    @event.listens_for(store.database.engine, "before_execute")
+    def watch(*executed: Any) -> None:
+        rows = executed[3].get("rows")
+        written.extend([[row[1] for row in json.loads(rows)]] if rows else [])
+
+    for nodes in (["n3", "n1", "n2"], ["n2", "n3", "n1"]):
+        store.reports.put([COLLECTION.report(node) for node in nodes], now=0)
+    store.close()
+    assert written == [["n1", "n2", "n3"]] * 2

@@ -351,3 +351,24 @@ def test_a_folder_without_a_model_names_the_command_that_makes_one(
     error = capsys.readouterr().err
     assert "veilgraph train --store sqlite:///reports.db --campaign campaign.json --graph edges.csv --out" in error
     assert f"'{tmp_path}/no model'" in error
+
+
+def test_people_who_reported_have_the_threshold_of_those_who_did() -> None:
+    """Sets of people with a report of their own are calibrated apart from those of silent people."""
+    reporting = np.array([True, False, True, False])
+    perturbed = PerturbedGraph(
+        graph=Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=4),
+        schema=FeatureSchema.binary(1, classes=["no", "yes"]),
+        features=np.zeros((4, 1), dtype=np.int8),
+        labels=np.zeros(4, dtype=np.int64),
+        has_features=np.zeros(4, dtype=np.bool_),
+        has_label=reporting,
+        feature_mechanism=None,
+        label_mechanism=GRR(2, 2.0),
+    )
+    grid = np.append(thresholds_of_grid(), 0.0)
+    silent, reported = (grid <= 0.2).astype(np.float64), (grid <= 0.5).astype(np.float64)
+    calibrated = ConformalSets(coverage=np.stack([silent, reported]), reporting=reporting, variance=0.0)
+    probabilities = np.tile(np.array([0.7, 0.3], dtype=np.float32), (4, 1))
+    nobody = np.zeros(4, dtype=np.bool_)
+    assert sets_of_classes(calibrated, probabilities, perturbed, nobody, 0.4).sum(axis=1).tolist() == [1, 2, 1, 2]

@@ -15,7 +15,7 @@ from veilgraph.experiments.simulation import randomize_labels, simulated_collect
 from veilgraph.graph import Split
 from veilgraph.models import LabelVeil, MajorityClass, StructureOnly
 from veilgraph.models.unused_reports import UnusedReports
-from veilgraph.privacy.estimate import LEVEL, Estimate
+from veilgraph.privacy.estimate import LEVEL, QUANTILE, Estimate
 from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection
 
 PEOPLE, CLASSES = 600, 6
@@ -155,3 +155,17 @@ def test_a_method_that_is_not_cross_fitted_judges_nothing() -> None:
     labels = randomize_labels(private, mechanism, split, rng=np.random.default_rng(0))
     perturbed = simulated_collection(private, split, mechanism, labels)
     assert MajorityClass().fit(perturbed, split).unused_reports(perturbed) is None
+
+
+def test_the_ends_of_the_interval_of_a_recall_are_the_ratios_that_the_reports_just_allow() -> None:
+    """Fieller: a ratio r is held where the mean of a - r b is within z standard errors of 0."""
+    judged, _ = judged_once(MECHANISMS[0], np.random.default_rng(0))
+    recalls = [found.recall for found in judged.by_class()]
+    inside = [(code, each) for code, each in enumerate(recalls) if each.value is not None and each.value < 1]
+    assert len(inside) >= 3, "a recall above 1 is moved to 1, with its interval"
+    for code, recall in inside:
+        debiased = judged.debiased(np.full(PEOPLE, code))
+        for end in (recall.low, recall.high):
+            terms = debiased * (judged.predicted == code) - end * debiased
+            error = terms.std(ddof=1) / PEOPLE**0.5
+            assert abs(terms.mean()) == pytest.approx(QUANTILE * error, rel=1e-6) or end in (0.0, 1.0)

@@ -24,7 +24,7 @@ from veilgraph.privacy.epsilon import (
     show_epsilon,
     state_epsilon,
 )
-from veilgraph.privacy.mechanisms import GRR, GRRFS, NeighbourhoodClass, NeighbourhoodHistogram
+from veilgraph.privacy.mechanisms import GRR, GRRFS, LongitudinalGRR, NeighbourhoodClass, NeighbourhoodHistogram
 from veilgraph.privacy.mechanisms.grr_fs import theorem_1_figure
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.strict_json import number_text
@@ -218,3 +218,12 @@ def test_whole_lists_without_a_cap_are_not_private_and_every_relation_is_said() 
     told = json.loads(json.dumps(guarantee.as_dict()))
     assert told["user_level"]["total"] == told["neighbours"]["lists"]["any_lists"] == "not private"
     assert told["neighbours"]["lists_and_record"]["one_entry"] == pytest.approx(3, abs=1e-9)
+
+
+def test_a_series_of_two_questions_states_the_values_of_the_one_that_has_more() -> None:
+    """A device answers for a later value while any of its questions has one left: fewer would be a false promise."""
+    series = {values: LongitudinalGRR(3, 1.0, 1.0, rounds=4, values=values) for values in (1, 2)}
+    for first, second in ((1, 2), (2, 1)):
+        made = guarantee_of(series[first], series[second])
+        assert made.as_dict()["series"]["values"] == 2  # type: ignore[index]
+        assert any("2 different values of each question" in sentence for sentence in made.in_words())

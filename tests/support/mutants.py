@@ -233,18 +233,17 @@ class Copy:
 
     def killed_by(self, mutant: Mutant) -> str | None:
         """Return which tests fail with a mutant, or None if all pass."""
-        path, stages = self.folder / mutant.path, list(self.stages(mutant.path))
-        for tests in stages:
-            self._usual(tuple(tests))
+        path = self.folder / mutant.path
         source, times = path.read_bytes(), path.stat()
-        path.write_bytes(mutant.applied(source))
-        try:
-            for stage, tests in enumerate(stages):
-                if tests and not self._pass(tests, max(SHORTEST_LIMIT, 4 * self._usual(tuple(tests)))):
-                    return ("own tests", "folder")[stage]
-        finally:
-            path.write_bytes(source)
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        for kind, tests in zip(("own tests", "folder"), self.stages(mutant.path), strict=True):
+            limit = max(SHORTEST_LIMIT, 4 * self._usual(tuple(tests)))
+            path.write_bytes(mutant.applied(source))
+            try:
+                if tests and not self._pass(tests, limit):
+                    return kind
+            finally:
+                path.write_bytes(source)
+                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
         return None
 
     def _usual(self, tests: tuple[str, ...]) -> float:

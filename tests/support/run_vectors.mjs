@@ -159,6 +159,27 @@ const work = {
       spent: spent(device),
     }));
   },
+  // Two tabs at once: each has a view of the storage of its own, and sees what the other wrote a moment later.
+  tabs: ({ requests }) => {
+    const tabs = requests.map(() => makeDevice()),
+      write = tabs.map(({ storage }) => storage.setItem);
+    for (const [mine, { storage }] of tabs.entries())
+      storage.setItem = (...entry) =>
+        write.forEach((set, i) => (i === mine ? set(...entry) : setTimeout(() => set(...entry), 10)));
+    const answered = requests.map(({ campaign, record, ...settings }, i) =>
+      attempt(() =>
+        module.answer(campaign, record, {
+          ...tabs[i],
+          locks: tabs[0].locks,
+          settle: 50,
+          maxEpsilon,
+          now,
+          ...settings,
+        }),
+      ),
+    );
+    return attempt(() => Promise.all(answered));
+  },
   // The same, one after the other.
   sequence: ({ planted, requests }) =>
     attempt(async () => {

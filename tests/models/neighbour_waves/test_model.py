@@ -15,7 +15,7 @@ from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import NeighbourWaves
 from veilgraph.privacy.accounting import Released
-from veilgraph.privacy.belief_table import finest_scale
+from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.mechanisms import GRR, JointGRR, NeighbourhoodClass, NeighbourhoodHistogram
 
 PRIVATE = csbm(400, num_classes=3, mean_degree=12, num_features=0, seed=0)
@@ -53,6 +53,22 @@ def test_the_server_holds_no_edge_and_its_guarantee_has_every_wave(
     assert method.unmet_graph(has_edges=False) is None
 
 
+def test_a_prediction_is_the_one_without_the_own_report_times_its_likelihood(
+    collected: tuple[PerturbedGraph, NeighbourWaves],
+) -> None:
+    """It holds for all who teach no network: their report judges the prediction without it, or there is none."""
+    perturbed, method = collected
+    channel, without = perturbed.label_mechanism.likelihood, method.predict_without_own_report(perturbed)
+    likelihood = np.where(perturbed.named_classes(), float(channel.keep), float(channel.other))
+    expected = np.where(perturbed.has_label[:, None], without * likelihood, without)
+    expected /= expected.sum(axis=1, keepdims=True)
+    untaught = method.quiet(perturbed) | ~perturbed.has_label
+    assert untaught.sum() > 100
+    np.testing.assert_allclose(method.predict_proba()[untaught], expected[untaught], atol=1e-5)
+    # Others are judged by the network of their fold, and predicted by all five.
+    assert not np.allclose(method.predict_proba()[~untaught], expected[~untaught], atol=1e-3)
+
+
 def test_a_saved_model_predicts_the_same_for_the_same_answers(
     collected: tuple[PerturbedGraph, NeighbourWaves], tmp_path: Path
 ) -> None:
@@ -81,6 +97,20 @@ def test_reports_of_quiet_people_are_in_no_table(collected: tuple[PerturbedGraph
     np.testing.assert_array_equal(first.codes == 0, second.codes == 0)
     assert (first.codes[quiet] == 0).all()
     assert set(method.unused_reports(perturbed).nodes) == set(np.flatnonzero(quiet))
+
+
+def test_a_table_sharpens_what_is_believed_and_holds_no_report_of_a_quiet_person(
+    collected: tuple[PerturbedGraph, NeighbourWaves],
+) -> None:
+    perturbed, method = collected
+    quiet, table = method.quiet(perturbed), method.next_table(perturbed)
+    changed = perturbed.labels.copy()
+    changed[quiet] = (changed[quiet] + 1) % 3
+    assert method.next_table(replace(perturbed, labels=changed)).codes.tolist() == table.codes.tolist()
+    beliefs = (method.predict_without_own_report(perturbed) / method.prior_) ** 3
+    expected = BeliefTable.of(beliefs / beliefs.sum(axis=1, keepdims=True), known=np.ones(400, dtype=np.bool_))
+    unheard = quiet | ~perturbed.has_label
+    np.testing.assert_array_equal(table.codes[unheard], expected.codes[unheard])
 
 
 def test_people_who_answer_nothing_have_their_report_and_the_prior(
