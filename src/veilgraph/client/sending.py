@@ -96,10 +96,11 @@ def send(
     if not isinstance(report, DrawnReport):
         raise SendError("the report has no length: send what `answer` returned, or DrawnReport.read of its text")
     if not again:
-        standing, rounds = _reported(url, report["node"], token, attempts, timeout, sleep)
+        standing, held = _reported(url, report["node"], token, attempts, timeout, sleep)
         if standing not in ("missing", "earlier"):
             raise SendError(f"{REASONS[standing]}; nothing was sent")
-        if "round" in report and (lost := sorted(rounds - report.rounds)):
+        lost = sorted(held - report.rounds) if "round" in report else []
+        if lost:
             raise SendError(
                 f"the collector holds what this node reported in round {', '.join(map(str, lost))}, and this device "
                 "does not remember what it drew then: a second draw would reveal more. Restore the newest copy of the "
@@ -144,10 +145,10 @@ def _reported(
     request = make_request(url, place_of(node), token, "GET")
     remedy = "nothing was sent, and what this device drew stays here: try again later"
     _, answer = deliver(request, attempts, timeout, sleep, remedy, read_answer)
-    standing, rounds = _standing(answer, "earlier", "rounds"), read_json_object(answer).get("rounds")
-    if not isinstance(rounds, list) or not all(type(number) is int for number in rounds):
+    standing, held = _standing(answer, "earlier", "rounds"), read_json_object(answer).get("rounds")
+    if not isinstance(held, list) or not all(type(number) is int for number in held):
         raise _no_standing()
-    return standing, set(rounds)
+    return standing, set(held)
 
 
 def withdraw(
@@ -229,7 +230,7 @@ def _no_standing() -> SendError:
 
 
 def _receipt(answer: bytes, report: Mapping[str, Any], *, is_new: bool) -> Receipt:
-    """Return the receipt in the collector's answer if it is that of this report."""
+    """Return the receipt in the collector's answer if it confirms this report."""
     stated = read_json_object(answer).get("receipt")
     expected = {
         "campaign": report["campaign"],

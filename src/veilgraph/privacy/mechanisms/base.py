@@ -164,6 +164,31 @@ class FeatureMechanism(Mechanism, Protocol):
         ...
 
 
+class OneValue:
+    """What mechanisms share whose record is a single value, such as the label."""
+
+    domain_size: int
+    table: Any
+
+    @property
+    def num_features(self) -> int:
+        """1: a record is a single value."""
+        return 1
+
+    @property
+    def privacy_loss(self) -> PrivacyLoss:
+        """Exact epsilon; both relations coincide, since one value is the whole record."""
+        return PrivacyLoss(user_level=self.table.epsilon, attribute_level=(self.table.epsilon,))
+
+    def records(self) -> Iterator[Record]:
+        """Iterate over all values."""
+        return ((v,) for v in range(self.domain_size))
+
+    def extreme_records(self) -> tuple[Record, Record]:
+        """Return two different values; any two attain the epsilon."""
+        return (0,), (1,)
+
+
 def check_shape(values: NDArray[Any], num_features: int) -> None:
     """Refuse records that do not have the shape [people, features]."""
     if values.ndim != 2 or values.shape[1] != num_features:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from veilgraph.privacy.mechanisms.base import Record
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 from veilgraph.privacy.mechanisms.wire import check_features, code_schema
 
@@ -48,6 +50,14 @@ class FeatureReports(ABC):
     def coupling(self) -> Hashable:
         """The mechanism: at another epsilon it reads other random words."""
         return self
+
+    def records(self) -> Iterator[Record]:
+        """Iterate over all records."""
+        return itertools.product(*(range(size) for size in self.domain_sizes))
+
+    def extreme_records(self) -> tuple[Record, Record]:
+        """Return two records that differ in every feature, so that every sampled set distinguishes them."""
+        return (0,) * self.num_features, (1,) * self.num_features
 
     @abstractmethod
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.privacy.epsilon import PrivacyLoss
-from veilgraph.privacy.mechanisms.base import Record, Report, check_codes
+from veilgraph.privacy.mechanisms.base import OneValue, Record, Report, check_codes
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
@@ -22,7 +21,7 @@ from veilgraph.privacy.strict_json import number_text
 
 
 @dataclass(frozen=True)
-class GRR(CodeReports):
+class GRR(OneValue, CodeReports):
     r"""Report the true value with probability p, each other value with probability q.
 
     .. math:: p = e^\epsilon / (e^\epsilon + k - 1), \qquad q = 1 / (e^\epsilon + k - 1)
@@ -52,16 +51,6 @@ class GRR(CodeReports):
     def __post_init__(self) -> None:
         table = IntegerTable.of(domain_size=self.domain_size, epsilon=self.epsilon)
         object.__setattr__(self, "table", table)
-
-    @property
-    def num_features(self) -> int:
-        """1: a record is a single value."""
-        return 1
-
-    @property
-    def privacy_loss(self) -> PrivacyLoss:
-        """Exact epsilon; both relations coincide, since one value is the whole record."""
-        return PrivacyLoss(user_level=self.table.epsilon, attribute_level=(self.table.epsilon,))
 
     @cached_property
     def channel(self) -> SymmetricChannel:
@@ -124,10 +113,6 @@ class GRR(CodeReports):
         reported -= self.domain_size * (reported >= self.domain_size)
         return reported.astype(values.dtype)
 
-    def records(self) -> Iterator[Record]:
-        """Iterate over all values."""
-        return ((v,) for v in range(self.domain_size))
-
     def reports(self) -> Iterator[Report]:
         """Iterate over all values."""
         return ((v,) for v in range(self.domain_size))
@@ -142,7 +127,3 @@ class GRR(CodeReports):
         log_other = math.log(self.channel.other) if self.channel.other else -math.inf
         same = np.asarray(reports).reshape(len(reports), -1)[:, 0] == record[0]
         return np.where(same, log_keep, log_other)
-
-    def extreme_records(self) -> tuple[Record, Record]:
-        """Return two different values; any two attain the epsilon."""
-        return (0,), (1,)

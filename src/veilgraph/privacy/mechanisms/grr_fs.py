@@ -168,10 +168,6 @@ class GRRFS(AllAnswers):
                 found[padded, i] = padding
         return reports
 
-    def records(self) -> Iterator[Record]:
-        """Iterate over all records."""
-        return itertools.product(*(range(size) for size in self.domain_sizes))
-
     def reports(self) -> Iterator[Report]:
         """Iterate over all reports; they are the same tuples as the records."""
         return itertools.product(*(range(size) for size in self.domain_sizes))
@@ -194,10 +190,6 @@ class GRRFS(AllAnswers):
         means = mean_over_subsets(factors, self.sampled, one=np.ones(len(reports)))
         with np.errstate(divide="ignore"):  # impossible reports, where epsilon is infinite
             return np.asarray(np.log(means) - math.fsum(map(math.log, self.domain_sizes)))
-
-    def extreme_records(self) -> tuple[Record, Record]:
-        """Return two records that differ in every feature."""
-        return (0,) * self.num_features, (1,) * self.num_features
 
 
 def _decimal(fraction: Fraction) -> Decimal:

@@ -192,10 +192,6 @@ class JointGRR(SampledAnswers):
             gain[sizes == size], other[sizes == size] = float(response.channel.gain), float(response.channel.other)
         return gain, other
 
-    def records(self) -> Iterator[Record]:
-        """Iterate over all records."""
-        return itertools.product(*(range(size) for size in self.domain_sizes))
-
     def reports(self) -> Iterator[Report]:
         """Iterate over all sets of sampled features and all their values."""
         for asked in itertools.combinations(range(self.num_features), self.sampled):
@@ -220,10 +216,6 @@ class JointGRR(SampledAnswers):
             chances[sizes == size] = np.where(same, keep, other)[sizes == size]
         with np.errstate(divide="ignore"):  # impossible reports, where epsilon is infinite
             return np.asarray(np.log(chances) - math.log(math.comb(self.num_features, self.sampled)))
-
-    def extreme_records(self) -> tuple[Record, Record]:
-        """Return two records that differ in every feature, so that every sampled set distinguishes them."""
-        return (0,) * self.num_features, (1,) * self.num_features
 
 
 def _largest_joint_size(domain_sizes: Iterable[int], sampled: int) -> int:

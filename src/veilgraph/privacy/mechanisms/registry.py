@@ -238,8 +238,8 @@ def describe(mechanism: Mechanism) -> str:
         asked = f" of {counted(mechanism.sampled, 'feature')}" if isinstance(mechanism, LongitudinalFeatures) else ""
         rounds = counted(mechanism.rounds, "round")
         return f"l-grr{asked}, {rounds}, values at most {mechanism.values} (a record is a history)"
-    kinds = ((GRRFS, grr_fs), (JointGRR, joint_grr), (GRR, grr), (SubsetSelection, subset_selection))
-    return next(entry.name for kind, entry in kinds if isinstance(mechanism, kind))
+    forms: dict[type[object], str] = {form: name for name, form in (*FEATURE_FORMS.items(), *LABEL_FORMS.items())}
+    return forms[type(mechanism)].replace("_", "-")
 
 
 FEATURE_FORMS: dict[str, type[GRRFS | JointGRR]] = {each.wire_name: each for each in (GRRFS, JointGRR)}

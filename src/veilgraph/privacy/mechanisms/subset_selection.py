@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.epsilon import NOT_PRIVATE, PrivacyLoss, check_epsilon
-from veilgraph.privacy.mechanisms.base import Record, Report, check_codes, check_shape
+from veilgraph.privacy.epsilon import NOT_PRIVATE, check_epsilon
+from veilgraph.privacy.mechanisms.base import OneValue, Record, Report, check_codes, check_shape
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
 from veilgraph.privacy.mechanisms.integer_table import DIGITS, LARGEST_EPSILON, IntegerTable, log_ratio
@@ -88,7 +88,7 @@ class SubsetTable:
 
 
 @dataclass(frozen=True)
-class SubsetSelection(SetReports):
+class SubsetSelection(OneValue, SetReports):
     r"""Report a set S of w out of k classes (Wang et al. 2016; Ye and Barg 2018).
 
     .. math:: P(S \mid x) = \frac{e^\epsilon}{Z} \text{ if } x \in S, \quad \frac{1}{Z} \text{ otherwise}, \qquad
@@ -132,16 +132,6 @@ class SubsetSelection(SetReports):
             raise BudgetError(f"size is {size}: without privacy a report names one class")
         table = SubsetTable.of(domain_size=self.domain_size, size=size, epsilon=self.epsilon)
         object.__setattr__(self, "table", table)
-
-    @property
-    def num_features(self) -> int:
-        """1: a record is a single class."""
-        return 1
-
-    @property
-    def privacy_loss(self) -> PrivacyLoss:
-        """Exact epsilon; both relations coincide, since one class is the whole record."""
-        return PrivacyLoss(user_level=self.table.epsilon, attribute_level=(self.table.epsilon,))
 
     @cached_property
     def channel(self) -> SymmetricChannel:
@@ -201,10 +191,6 @@ class SubsetSelection(SetReports):
         named = f"{self.set_size} of {self.domain_size} answers"
         return f"A report names {named} to {question}, the true one among them with {chance_text(self.channel)}."
 
-    def records(self) -> Iterator[Record]:
-        """Iterate over all classes."""
-        return ((v,) for v in range(self.domain_size))
-
     def reports(self) -> Iterator[Report]:
         """Iterate over all sets of w classes."""
         return itertools.combinations(range(self.domain_size), self.set_size)
@@ -222,10 +208,6 @@ class SubsetSelection(SetReports):
         log_keep = math.log(self.likelihood.keep)
         log_other = math.log(self.likelihood.other) if self.likelihood.other else -math.inf
         return np.where(self.named(reports)[:, int(record[0])], log_keep, log_other) - constant
-
-    def extreme_records(self) -> tuple[Record, Record]:
-        """Return two different classes; any two attain the epsilon."""
-        return (0,), (1,)
 
 
 @lru_cache(maxsize=1024)
