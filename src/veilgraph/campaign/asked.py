@@ -118,7 +118,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 class Asked(ABC):
     """What a campaign asks of whom, and what its reports reveal at most.
 
-    The defaults are those of a campaign whose people answer one document on a public graph.
+    The defaults hold for a campaign whose people answer one document on a public graph.
 
     Args:
         schema: names and domains of the features and the label, without note and texts, which the notice has.
@@ -196,7 +196,7 @@ class Asked(ABC):
 
     @property
     def has_edges(self) -> bool:
-        """Whether the server learns on a graph: a public one, or that of people who name each other."""
+        """Whether the server learns on a graph: a public graph, or the graph of people who name each other."""
         return True
 
     @property

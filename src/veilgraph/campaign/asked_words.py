@@ -63,7 +63,7 @@ class Step:
 class Words(ABC):
     """Words of what a campaign asks; each kind of campaign has its own.
 
-    The defaults are those of a campaign that has one document.
+    The defaults hold for a campaign that has one document.
     """
 
     title: ClassVar[str] = "This campaign"
@@ -116,7 +116,7 @@ class Words(ABC):
 
     @property
     def compared(self) -> list[tuple[float, str]]:
-        """Epsilons that stand beside those of known deployments, each with what it protects."""
+        """Epsilons to compare with the epsilons of known deployments, each with what it protects."""
         return [(self.whole.total_user_level, f"all that one person reports: {self.whole.user_level_pairs}")]
 
     @property

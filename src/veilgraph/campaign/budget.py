@@ -19,7 +19,7 @@ class CampaignBudget:
     """Budget of a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label.
 
     Features are randomized by GRR-FS, the label by the mechanism whose reports carry most information. In rounds,
-    everything is randomized by L-GRR; then `epsilon_x` and `epsilon_y` are those of permanent answers.
+    everything is randomized by L-GRR; then `epsilon_x` and `epsilon_y` belong to permanent answers.
 
     Args:
         epsilon_x: budget of each sampled feature.

@@ -30,7 +30,7 @@ from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import canonical_json, content_id, expect_object, parse_strict
 
 ASKED: tuple[type[Asked], ...] = (NeighbourWave, Rounds, Once)
-"""Every kind; among those of one format, the last is meant where the key of no other one has a value."""
+"""Every kind. Where several kinds have one format, the last is meant unless the key of another kind has a value."""
 
 FORMATS = sorted({kind.format for kind in ASKED})
 """Formats of documents that are read."""

@@ -128,7 +128,7 @@ class Notice:
             retention: time after which the organiser deletes the reports. It may only move to an earlier time: people
                 took part because reports are deleted after it.
             note: origin of the schema.
-            texts: texts by language; those of other languages stay.
+            texts: texts by language; texts of other languages stay.
             open_round: number of the round that is open.
         """
         if open_round is not None and self.open_round is not None and open_round < self.open_round:

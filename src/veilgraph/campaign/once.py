@@ -29,7 +29,7 @@ from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import canonical_json
 
 FORMAT = 3
-"""Format of all documents but those of waves about private neighbours."""
+"""Format of all documents except waves about private neighbours."""
 
 # Limits within which a phone's browser checks the attribute-level guarantee in seconds.
 _MAX_FEATURES = 2**14

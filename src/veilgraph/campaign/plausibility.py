@@ -13,7 +13,7 @@ instead of leaving it out moves it by 1 / gain people. A set moves w classes up 
 estimates of all classes sum to 1, whatever the reports are.
 
 An owner knows which shares are plausible, and declares a range for some classes. The alarm compares each range with
-an interval of the estimate, and is raised only where the whole interval is outside. The interval is that of Clopper
+an interval of the estimate, and is raised only where the whole interval is outside. It is the interval of Clopper
 and Pearson for the number of reports that name the class, mapped to shares. It is exact for people drawn from a
 population. For fixed people the number is a sum of independent indicators, and its tails are lighter than the
 binomial's (Hoeffding 1956). So honest reports of plausible shares raise any alarm with a probability of at most

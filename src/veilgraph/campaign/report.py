@@ -89,8 +89,8 @@ class Report:
 def sent_length(campaign: Campaign, node: str) -> int:
     """Return the length of every report that a device sends about a node: spaces follow a shorter one.
 
-    It is that of the longest report, and the id counts as a multiple of 256 bytes. So who watches the network learns
-    nothing of what is answered, nor whether an answer is left out, nor of an id of up to 256 bytes.
+    It is the length of the longest report, and the id counts as a multiple of 256 bytes. So who watches the network
+    learns nothing of what is answered, nor whether an answer is left out, nor of an id of up to 256 bytes.
 
     >>> from datetime import UTC, datetime
     >>> from veilgraph.campaign.budget import CampaignBudget

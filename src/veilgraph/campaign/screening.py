@@ -233,7 +233,7 @@ def _divergence(a: float, b: float) -> float:
 def flag_unlikely_labels(
     perturbed: PerturbedGraph, label_level: float, *, ignoring: NDArray[np.bool_], level: float = LEVEL
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Flag the label reports whose p-value is at most `label_level`, and those of them that are beyond chance.
+    """Flag the label reports whose p-value is at most `label_level`, and the part of them that is beyond chance.
 
     Args:
         perturbed: the graph with its reports.

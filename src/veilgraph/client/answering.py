@@ -159,7 +159,7 @@ def _another_node() -> CampaignError:
 def _check_series(question: Question, node: str, before: Sequence[KeptReport], *, shared_device: bool) -> None:
     """Refuse a wave that does not continue what this device has answered.
 
-    People and graph stay those of the first document that was answered.
+    People and graph stay as in the first document that was answered.
     """
     wave = question.asked.about_a_list()
     for kept in before:

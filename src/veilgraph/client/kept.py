@@ -48,7 +48,7 @@ class KeptReport(NamedTuple):
 
 
 def kept_reports(folder: Path, campaign: str = "") -> list[KeptReport]:
-    """Read all reports of a store, or those of one campaign."""
+    """Read all reports of a store, or the reports of one campaign."""
     names = sorted(path.name for path in folder.iterdir())
     return [_read_kept(folder / name) for name in names if _KEPT_NAME.fullmatch(name) and name.startswith(campaign)]
 

@@ -153,7 +153,7 @@ class RandomizedList(NamedTuple):
         return self._text(int.from_bytes(named, "little"))
 
     def _text(self, bits: int) -> str:
-        """Write bits, that of row 0 the lowest, in base64url without padding."""
+        """Write bits in base64url without padding; row 0 is the lowest bit."""
         return base64.urlsafe_b64encode(bits.to_bytes(-(-self.people // 8), "little")).decode().rstrip("=")
 
     def fits(self, reported: object) -> bool:

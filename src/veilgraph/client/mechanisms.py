@@ -178,7 +178,7 @@ class JointFeatures(NamedTuple):
 
     @property
     def user_level(self) -> Decimal:
-        """Epsilon for any two records: that of the most revealing table."""
+        """Epsilon for any two records: the epsilon of the most revealing table."""
         return log_odds(max(table.odds for table in self.tables.values()))
 
     @property

@@ -61,7 +61,7 @@ class Place(NamedTuple):
         return None
 
     def check_turns(self, earlier: Place, folder: Path) -> None:
-        """Refuse other turns than those of an earlier wave of the series, which is in a folder."""
+        """Refuse other turns than an earlier wave of the series has, which is in a folder."""
         if self.turns != earlier.turns:
             raise CampaignError(
                 f"wave {self.wave} is asked in other turns than wave {earlier.wave}, which is in {folder}: a series "
@@ -293,7 +293,7 @@ def _check_wave_guarantee(stated: object, wave: ListCost, so_far: ListCost, labe
 
 
 def other_people(wave: int) -> CampaignError:
-    """Return the refusal of a wave whose people or graph differ from those of its series."""
+    """Return the refusal of a wave whose people or graph differ from its series."""
     return CampaignError(
         f"wave {wave} is about other people, or another graph, than its series: these never change between waves; do "
         "not answer it, and tell the campaign's contact"

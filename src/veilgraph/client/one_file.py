@@ -2,7 +2,7 @@
 
 python -m veilgraph.client.one_file participant.py
 
-Its text is that of the files, word by word and in their order: what is read here is what runs there. Imports of the
+It has the text of the files, word by word and in their order: what is read here is what runs there. Imports of the
 standard library stand at its top, and imports between the files are left out.
 """
 

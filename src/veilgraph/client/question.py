@@ -75,7 +75,7 @@ class Question(NamedTuple):
 
     @property
     def longest_report(self) -> dict[str, Any]:
-        """A report whose text is as long as that of any report of the campaign, about a node without a name."""
+        """A report whose text is as long as the longest report of the campaign, about a node without a name."""
         return {"campaign": self.id, "node": "", **self.asked.longest}
 
     def codes(self, record: Mapping[str, Any]) -> RecordCodes:

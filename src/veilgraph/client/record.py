@@ -28,7 +28,7 @@ def neighbour_names(neighbours: Iterable[str]) -> tuple[str, ...]:
 def encode_record(schema: Schema, record: Mapping[str, Any], *, features: bool, label: bool) -> RecordCodes:
     """Return the codes of the features and of the label that are asked; its errors may quote values in their causes.
 
-    The code of a question that is left out is None, and so is that of merged columns if one of them is left out.
+    The code of a question that is left out is None. So is the code of merged columns if one of them is left out.
     """
     given = of_label = None
     if features:

@@ -23,7 +23,7 @@ except ImportError:  # without the package
 
 
 class ClockWarning(UserWarning):
-    """The clock of this device is wrong, or that of the collector."""
+    """The clock of this device is wrong, or the clock of the collector."""
 
 
 class NoticeWarning(UserWarning):

@@ -1,4 +1,4 @@
-"""The files of the campaigns that a collector serves: options name those of one, a TOML file those of several.
+"""The files of the campaigns that a collector serves: options name the files of one, a TOML file of several.
 
 Everything is read and checked before the database is opened.
 """
@@ -227,7 +227,7 @@ def make_collector(served: ServedCampaign | Mapping[str, ServedCampaign], *, sto
 
 
 def _application(served: ServedCampaign, shared: SharedParts) -> Application:
-    """Make the application of a campaign; that of a series with a folder takes up its waves."""
+    """Make the application of a campaign; where a series has a folder, it takes up its waves."""
     wave = CampaignApp(served, shared)
     if served.series is None:
         return wave

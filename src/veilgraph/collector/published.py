@@ -22,7 +22,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 def check_published(campaign: Campaign, published: Mapping[str, bytes]) -> None:
-    """Refuse files that are not those of the campaign."""
+    """Refuse files that are not exactly the files that the campaign names."""
     expected = campaign.asked.published
     if published.keys() != expected or any(hashlib.sha256(each).hexdigest() != key for key, each in published.items()):
         raise CampaignError("the published files are not those that the campaign names: give its table and its people")

@@ -377,7 +377,7 @@ def make_server(
         port: port to listen on; 0 takes a free one.
         trusted_proxy: address of the reverse proxy whose statement of a sender's address is trusted.
         protocol: HTTP protocol with its deadlines.
-        limits: maximum numbers of open connections; default: those of a process that may open 1,024 files.
+        limits: maximum numbers of open connections; default: as many as a process with 1,024 open files can have.
     """
     proxies = {sender_of((address.strip(), 0)) for address in trusted_proxy.split(",")} if trusted_proxy else set()
     connections = OpenConnections(limits or ConnectionLimits.within(1024), proxies=proxies)

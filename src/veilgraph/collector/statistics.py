@@ -3,7 +3,7 @@ r"""Statistics of all reports for the dashboard: estimated shares, what is impla
 Differential privacy is closed under post-processing, so estimates reveal nothing that the reports do not. An interval
 is :math:`\tilde\pi \pm 1.96\,\hat\sigma`, with the unbiased variance estimate of `veilgraph.privacy.frequency`: it
 covers both the sampling of people from a population and the randomness of the mechanism. `Estimate` keeps it within 0
-to 1. Where label reports name sets of classes, the observed share of a class is that of the reports that name it.
+to 1. Where label reports name sets of classes, the observed share of a class is the share of the reports that name it.
 """
 
 from __future__ import annotations

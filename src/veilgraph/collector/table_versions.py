@@ -30,7 +30,7 @@ def migrate(connection: Connection) -> None:
 
 
 def check_current(connection: Connection) -> None:
-    """Refuse a database whose tables are not those of this version."""
+    """Refuse a database whose tables have another version than this program."""
     if not _is_current(connection):
         raise StoreError("the database holds no reports of this version; run 'veilgraph serve' on it")
 

@@ -30,7 +30,7 @@ _MAX_DENSITY = 0.25
 class CsbmBlocks:
     """A contextual stochastic block model with classes of equal probability, drawn by blocks of nodes.
 
-    Nodes, features and homophily are those of `csbm`. Edges differ in one way: how many edges of a kind have their
+    Nodes, features and homophily are as in `csbm`. Edges differ in one way: how many edges of a kind have their
     lower end in a block is multinomial, in proportion to all pairs of nodes. In `csbm` it is in proportion to the
     pairs of that kind, which differs by the sampling error of the class sizes.
 
@@ -160,7 +160,7 @@ class CsbmBlocks:
         return found
 
     def _proposals(self, block: int, count: int, equal: bool, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw pairs i < j uniformly with i in the block, and keep those of one kind.
+        """Draw pairs i < j uniformly with i in the block, and keep the pairs of one kind.
 
         The lower end has a probability in proportion to n - 1 - i: the integral of n - 1/2 - x from i to i + 1.
         """

@@ -85,7 +85,7 @@ def is_path(name: str) -> bool:
 
 
 def short_name(name: str) -> str:
-    """Return what tables call a data set: its name, or that of its file or folder.
+    """Return what tables call a data set: its name, or the name of its file or folder.
 
     >>> short_name("cora"), short_name("data/mine.npz"), short_name("./tables")
     ('cora', 'mine', 'tables')
@@ -102,7 +102,7 @@ def find_dataset_source(
 ) -> Source:
     """Return what reads a data set, without reading it; refuse an unknown one with the nearest names.
 
-    The arguments are those of `load`.
+    The arguments are as in `load`.
     """
     if is_path(name):
         return _source_of_path(name, Path(name).expanduser())

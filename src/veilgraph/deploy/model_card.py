@@ -309,7 +309,7 @@ def _majority(perturbed: PerturbedGraph, judged: NDArray[np.int64]) -> NDArray[n
     """Return the class shares of other people's label reports for each judged person, [judged, classes].
 
     It is all that is known about a person without neighbours and without their own report. Where all reports judge,
-    the others are those of four folds in five.
+    the others are the reports of the other four folds.
     """
     folds = np.arange(len(judged)) % (_FOLDS if perturbed.has_label.sum() == len(judged) else 1)
     shares = np.empty((len(judged), perturbed.schema.num_classes))

@@ -142,7 +142,7 @@ class Model:
         Args:
             graph: the public graph as it is now; it may have grown since the training. Nodes in the order of
                 `Graph.reordered(model.nodes)` are predicted as in the training, whatever the order of the table.
-            reports: reports of the campaign as they are now; default: those of the training.
+            reports: reports of the campaign as they are now; default: the reports of the training.
         """
         rounds, given = self.facts.get("rounds") or ROUNDS[0], self.reports() if reports is None else reports
         if self.collection is not None:

@@ -35,7 +35,7 @@ _LEAST_LABELS = 5
 """Label reports before a table is published: with fewer it would say nothing, and nothing could be learned from it."""
 
 _NO_TABLE = "0" * 64
-"""Hash in place of that of a table which is not computed yet."""
+"""Placeholder for the hash of a table that is not computed yet."""
 
 
 def read_collection(

@@ -63,11 +63,11 @@ class CollectedReports:
     exchange: Exchange = ALONE
 
     def without(self, screening: Screening) -> CollectedReports:
-        """Return the reports without what screening excludes; they are no longer those of the shards."""
+        """Return the reports without what screening excludes; they then differ from the shards."""
         return replace(self, perturbed=screening.exclude(self.perturbed), shards=None)
 
     def lines(self, seen: PerturbedGraph) -> Iterator[str]:
-        """Yield those of the reports that a training sees, as JSON in the order of the nodes, one line each."""
+        """Yield the reports that a training sees, as JSON in the order of the nodes, one line each."""
         reports = reports_of(seen, self.campaign) if self.collection is None else self.collection.reports_of(seen)
         return (report.to_json() + "\n" for report in reports)
 
@@ -313,7 +313,7 @@ class SeriesSource(Source):
         return check_graph(self.campaign, people)
 
     def refusal(self, options: TrainingOptions) -> str | None:
-        """Return why there is no other seed than that of the tables, and no label is held out."""
+        """Refuse held-out labels, and another seed than the seed of the published tables."""
         if self.campaign.asked.has_edges or (options.seed == SERIES_SEED and not options.hold_out):
             return None
         return (

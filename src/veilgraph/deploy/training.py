@@ -290,7 +290,7 @@ def _data_of_shards(reports: CollectedReports, run: _Run) -> dict[str, Any]:
 
 
 def _forget_probabilities(method: Method) -> None:
-    """Leave the probabilities of this process's part out of the model: no process has those of all nodes."""
+    """Leave probabilities out of the model: each process has only the probabilities of its part of the nodes."""
     fitted = cast(Any, method)
     fitted.probabilities_ = np.empty((0, fitted.probabilities_.shape[1]), dtype=np.float32)
     if isinstance(method, Veil):

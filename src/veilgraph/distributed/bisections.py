@@ -34,7 +34,7 @@ def row_bisection_plan(graph: GraphSize, *, max_edges: int = MAX_METIS_EDGES) ->
 def bisect_rows(rows: GraphRows, halo: Halo, depth: int, trees: int) -> list[NDArray[np.int32]]:
     """Bisect a graph recursively; return the codes of the own nodes `[own]` with `depth` bits for each tree.
 
-    Codes are as those of `graph.clustering.bisections`. Two trees have the same regions.
+    Codes are as in `graph.clustering.bisections`. Two trees have the same regions.
 
     Args:
         rows: neighbours of the own nodes.

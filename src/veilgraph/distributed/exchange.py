@@ -16,7 +16,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 def current_exchange() -> Exchange:
-    """Return the exchange of the processes of this run; that of one process if there are no others."""
+    """Return the exchange of the processes of this run; `ALONE` if there is one process."""
     if not distributed.is_initialized():
         return ALONE
     return Exchange(rank=distributed.get_rank(), world_size=distributed.get_world_size())
@@ -45,7 +45,7 @@ class Exchange:
             to: rank that gets each row, `[rows]`.
 
         Returns:
-            The rows, those of rank 0 first and each in the order of its sender, and how many came from each rank.
+            The rows, first from rank 0 and each in the order of its sender, and how many came from each rank.
         """
         if self.world_size == 1:
             return rows, np.array([len(rows)])
@@ -90,7 +90,7 @@ class Exchange:
         return int(self._reduce(np.array([number]), distributed.ReduceOp.MAX)[0])
 
     def gather(self, rows: NDArray[Number]) -> NDArray[Number]:
-        """Return the rows of all processes, those of rank 0 first. Meant for a few rows."""
+        """Return the rows of all processes, first the rows of rank 0. Meant for a few rows."""
         everyone = np.repeat(np.arange(self.world_size), len(rows))
         return self.send(np.concatenate([rows] * self.world_size), everyone)[0]
 

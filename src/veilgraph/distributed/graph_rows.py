@@ -118,7 +118,7 @@ class Halo:
         )
 
     def extend(self, rows: NDArray[Number]) -> NDArray[Number]:
-        """Return the rows of own nodes and halo in the order of `extended`, given those of the own nodes."""
+        """Return the rows of own nodes and halo in the order of `extended`, given the rows of the own nodes."""
         received, _ = self.exchange.send_sorted(rows[self.send_rows], self.send_counts)
         extended = np.empty((len(self.extended), *rows.shape[1:]), dtype=rows.dtype)
         extended[self.own_rows], extended[self.halo_rows] = rows, received
@@ -133,7 +133,7 @@ def neighbours_elsewhere(rows: GraphRows) -> NDArray[np.int64]:
 def graph_part(rows: GraphRows, halo: Halo) -> GraphPart:
     """Return this process's part of the graph, as training takes it.
 
-    The order of nodes is that of the whole graph, so that sums add in the same order with any number of processes.
+    Nodes are in the order of the whole graph, so that sums add in the same order with any number of processes.
     """
     n, exchange = rows.num_global_nodes, halo.exchange
     sources = np.repeat(rows.numbers, rows.degrees)

@@ -235,7 +235,7 @@ class _Labelling:
     def _votes(self, nodes: NDArray[np.int64], table: csr_array) -> csr_array:
         """Return how many neighbours with each label nodes have, `[nodes, labels]`: a product of sparse matrices.
 
-        Its memory is that of the nodes' edges, whatever the number of labels.
+        It needs as much memory as the nodes' edges, whatever the number of labels is.
         """
         degrees, first = self.rows.degrees[nodes], self.rows.starts[nodes]
         starts = np.append(0, np.cumsum(degrees))

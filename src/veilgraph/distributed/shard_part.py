@@ -149,14 +149,14 @@ class ShardPart:
         )
 
     def from_homes(self, values: NDArray[Number]) -> NDArray[Number]:
-        """Send values of the nodes of this home to their parts; return those of this part, in the order of numbers.
+        """Send values of the nodes of this home to their parts; return this part's values, in the order of numbers.
 
         Ranks are homes of ascending numbers, so what arrives is in that order.
         """
         return self.homes.exchange.send(values, self.part_of)[0]
 
     def to_homes(self, values: NDArray[Number]) -> NDArray[Number]:
-        """Send values of this part's nodes to their homes; return those of this home, in the order of its shards."""
+        """Send values of this part's nodes to their homes; return this home's values, in the order of its shards."""
         homes = self.homes.of_numbers(self.rows.numbers)
         numbers, _ = self.homes.exchange.send(self.rows.numbers, homes)
         received, _ = self.homes.exchange.send(values, homes)

@@ -105,7 +105,7 @@ class _Lists(_NoEdges):
         return replace(reports, graph=pairs)
 
     def guarantee(self, reports: PerturbedGraph, epsilon: float) -> Guarantee:
-        people = min(reports.graph.num_nodes, MOST_PEOPLE)  # the loss is that of one bit, whatever their number is
+        people = min(reports.graph.num_nodes, MOST_PEOPLE)  # the loss of one bit, whatever their number is
         answer = RandomizedNeighbourList(people, epsilon)
         return guarantee_of(reports.feature_mechanism, reports.label_mechanism, [answer])
 

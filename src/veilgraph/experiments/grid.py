@@ -38,7 +38,7 @@ _EDGES: dict[str, Any] = {"neighbours": PUBLIC, "edge_epsilon": None, "reporters
 """Keys about edges and labels with their values in the paper's setting."""
 _GRID_KEYS = {"datasets", "methods", "labels", "variants", *_EDGES, *BUDGET_KEYS, *SWEPT}
 _METHODS = "methods"
-"""Table of hyper-parameters by method and data set; those of the data sets themselves are RGNN's."""
+"""Table of hyper-parameters by method and data set; hyper-parameters of a data set alone are RGNN's."""
 
 _SETTING_KEYS = {"title", "sampled", "first_seed", "seeds", "epochs", "columns"}
 _COUNT_KEYS = {"sampled", "first_seed", "seeds", "epochs"}
@@ -214,8 +214,8 @@ def parse_experiment(
         name: name of the experiment.
         text: the TOML document.
         hyperparameters: tuned parameters by data set and epsilon_y, as `load_hyperparameters` returns them. A table
-            `methods` has those of single methods, by method, data set and epsilon_y.
-        seeds: number of seeds; default: that of the document.
+            `methods` has hyper-parameters of single methods, by method, data set and epsilon_y.
+        seeds: number of seeds; default: as the document says.
     """
     return make_experiment(name, parse_document(name, text), hyperparameters, seeds=seeds)
 
@@ -231,7 +231,7 @@ def parse_document(name: str, text: str) -> dict[str, Any]:
 def make_experiment(
     name: str, document: Mapping[str, Any], hyperparameters: Mapping[str, Any], *, seeds: int | None = None
 ) -> Experiment:
-    """Return the experiment that a document describes; the arguments are those of `parse_experiment`."""
+    """Return the experiment that a document describes; the arguments are as in `parse_experiment`."""
     _check_keys(document, _EXPERIMENT_KEYS, name)
     if document.get("columns", "original") != "original":
         raise RunError(f"{name}: columns is '{document['columns']}'; give 'original', or leave it out for merged ones")

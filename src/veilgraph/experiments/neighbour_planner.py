@@ -29,7 +29,7 @@ HOMOPHILIES = (0.6, 0.85)
 """Shares of relationships within a class that a plan allows for."""
 
 CLOSE = 0.05
-"""Difference of mean accuracies that simulations cannot judge: drawn graphs are more even than those of people."""
+"""Difference of mean accuracies that simulations cannot judge: drawn graphs are more even than graphs of people."""
 
 ROUNDS = (1, 2, 5)
 """Simulations of a design at each homophily, after each round. The better half enters the next round."""

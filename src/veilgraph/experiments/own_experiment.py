@@ -47,7 +47,7 @@ def find_experiment(name: str, *, seeds: int | None = None, data_dir: Path | Non
 
     Args:
         name: name or path.
-        seeds: number of seeds; default: that of the file.
+        seeds: number of seeds; default: as the file says.
         data_dir: folder to look for data sets in first.
     """
     if is_own_experiment(name):

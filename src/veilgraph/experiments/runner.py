@@ -229,7 +229,7 @@ def prefetched(make: Callable[[Item], Made], items: Iterable[Item], *, ahead: in
 
 @dataclass(frozen=True, kw_only=True)
 class _ChunkTrainer:
-    """Trains chunks of cells in this process; the arguments are those of `run_experiment`."""
+    """Trains chunks of cells in this process; the arguments are as in `run_experiment`."""
 
     data: DataSource
     resources: Resources

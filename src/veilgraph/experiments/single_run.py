@@ -139,7 +139,7 @@ def _summary(
 
 
 def _predictions_table(private: PrivateGraph, probabilities: NDArray[np.float32]) -> str:
-    """Return each node with its class, the probability of that class, and those of all classes, as CSV."""
+    """Return each node with its class, the probability of that class, and the probabilities of all classes, as CSV."""
     classes = private.schema.classes
     rows = (
         [node, classes[int(row.argmax())], *(round(float(p), 6) for p in (row.max(), *row))]

@@ -65,9 +65,9 @@ class SearchResult:
     """Result of a search, with its uncertainty.
 
     Attributes:
-        parameters: recommended parameters: those of the best trial, or the defaults.
+        parameters: recommended parameters: the best trial's, or the defaults.
         best: parameters of the trial with the highest mean score.
-        advantage: mean score of that trial minus that of the defaults, in nats per validation label.
+        advantage: mean score of that trial minus the mean score of the defaults, in nats per validation label.
         standard_error: standard error of the advantage, paired over draws.
         needed: advantage that the best of equally many equal settings has by chance alone.
     """
@@ -84,7 +84,7 @@ class Search:
     """How much is searched, where, and by what.
 
     Args:
-        space: values to try by the name of the parameter; those of RGNN unless others are given.
+        space: values to try by the name of the parameter; default: the search space of RGNN.
         trials: number of settings to try.
         seeds: number of draws of split and reports that each setting is averaged over.
         epochs: number of epochs of each fit.
@@ -222,7 +222,7 @@ def _trial_of(trial: FrozenTrial) -> Trial:
 
 
 def choose(trials: Sequence[Trial]) -> SearchResult:
-    """Return the best trial's parameters if they are ahead by more than chance, else those of the first trial.
+    """Return the best trial's parameters if they are ahead by more than chance, else the first trial's.
 
     Args:
         trials: finished trials on the same draws; the first has the defaults.

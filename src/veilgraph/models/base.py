@@ -107,7 +107,7 @@ class Estimator:
 
 
 def fitted_attributes(method: Estimator) -> dict[str, Any]:
-    """Return the attributes that a fit has set, without those of the domain, by name."""
+    """Return the attributes that a fit has set, by name; attributes that state the domain are left out."""
     fitted = {name: value for name, value in vars(method).items() if name.endswith("_") and value is not None}
     return {name: value for name, value in fitted.items() if name not in DOMAIN}
 
@@ -190,7 +190,7 @@ class Method(Estimator, ABC):
 
     @abstractmethod
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
-        """Learn from label reports of training nodes, select on those of validation nodes, and return the method."""
+        """Learn from label reports of training nodes, select on reports of validation nodes, and return the method."""
 
     @abstractmethod
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
@@ -219,7 +219,7 @@ class Method(Estimator, ABC):
         Args:
             true: true class of each node, as codes or names, [nodes].
             nodes: mask or numbers of the nodes to score, such as `split.test`; default: all nodes.
-            perturbed: another graph than that of the fit.
+            perturbed: another graph than in the fit.
         """
         labels, codes = np.asarray(true), self.predict(perturbed)
         if labels.shape != codes.shape:
@@ -244,8 +244,8 @@ class Method(Estimator, ABC):
 
         Args:
             coverage: share of nodes whose set is to hold the true class, above 0 and below 1.
-            perturbed: another graph, whose people are exchangeable with those of the fit; default: the graph of the
-                fit.
+            perturbed: another graph, whose people are exchangeable with the people of the fit; default: the graph
+                of the fit.
             allow_empty: leave sets empty where no class is likely enough; default: all classes are in them.
         """
         calibrated = self.conformal_sets()
@@ -284,8 +284,8 @@ class Method(Estimator, ABC):
     ) -> Iterator[PendingFit[Self]]:
         """Start the fits of many tasks, batch by batch; yield each batch as soon as it is started.
 
-        Results equal those of separate fits, up to the rounding of sums. Methods that can share work between tasks
-        override this function; the default fits one task after another.
+        Results equal the results of separate fits, up to the rounding of sums. Methods that can share work between
+        tasks override this function; the default fits one task after another.
 
         Args:
             tasks: tasks whose methods are of this class, on one graph or on several.

@@ -51,7 +51,7 @@ class ConformalSets:
             report. Thresholds fall and coverage rises, up to 1 at the threshold 0.
         reporting: nodes of this process whose reports C^ was estimated from, [nodes].
         variance: variance of C^ that is due to randomization.
-        reports_elsewhere: number of reports that are not in `reporting`: those of other processes.
+        reports_elsewhere: number of reports that are not in `reporting`, because other processes hold them.
     """
 
     coverage: NDArray[np.float64]
@@ -162,8 +162,8 @@ def calibrate_sets(
         named: classes that their reports name, [reports, classes]. If some reports were not randomized, numbers with
             the expectation that randomized reports would have.
         mechanism: that randomized the labels.
-        unrandomized: likelihood of possible reports [reports] that were not randomized, added to that of the mechanism;
-            default: all were.
+        unrandomized: likelihood of possible reports [reports] that were not randomized, added to the likelihood of the
+            mechanism; default: all were.
         reporting: nodes of the graph that reported, [nodes]; default: a graph of reporting nodes alone.
         model_error: tau.
         communicator: collective operations over the processes that share the graph; each has its own reports.
@@ -230,7 +230,7 @@ def _monotone(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _first_threshold(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the position of the largest threshold that is not above a probability; that of 0 comes last."""
+    """Return the position of the largest threshold that is not above a probability; the threshold 0 comes last."""
     tiny = np.finfo(np.float64).tiny
     logits = np.log(np.maximum(probabilities, tiny) / np.maximum(1 - probabilities, tiny))
     return np.ceil((_LARGEST_LOGIT - logits) / _STEP).clip(0, _THRESHOLDS).astype(np.int64)

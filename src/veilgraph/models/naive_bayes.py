@@ -42,7 +42,7 @@ def feature_log_likelihood(
 
     .. math:: P(x'_v | x) = q + (p - q) \prod_{j \in S} \phi_{j x'_{vj} x}
 
-    Other mechanisms randomize features separately: p = 1 and q = 0, and the rates are those of the reports.
+    Other mechanisms randomize features separately: p = 1 and q = 0, and the rates are the rates of the reports.
 
     The rates are fitted by expectation maximisation. A report counts for a class with the probability that the person
     has it, given the labels, the graph and the features, and that its answers were kept. Rates are drawn towards the
@@ -53,7 +53,7 @@ def feature_log_likelihood(
     Args:
         perturbed: The feature reports.
         soft_labels: Class probabilities without features, [nodes, K + 1, classes].
-        max_passes: Most passes of expectation maximisation; with 1, rates are those of `soft_labels`.
+        max_passes: Most passes of expectation maximisation; with 1, rates come from `soft_labels`.
         communicator: Collective operations over the processes that share the graph.
     """
     posterior, kept = soft_labels, torch.ones_like(soft_labels)

@@ -38,7 +38,7 @@ class MethodEntry:
         features: Mechanism that randomizes features; None if the method needs no feature reports.
         private: False for a method that reads the records themselves.
         revision: Raised whenever the method gives other results than before, so that stored results are not reused.
-        code: Hash of the code of a method of the reader's own, for the same reason; empty for those of this package.
+        code: Hash of the code of a method of the reader's own, for the same reason; empty for methods of this package.
     """
 
     title: str

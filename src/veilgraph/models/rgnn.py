@@ -147,7 +147,7 @@ class RGNN(GNNMethod):
 
 
 def _label_reports(task: FitTask[RGNN]) -> PerturbedGraph:
-    """Return the reports that Algorithm 2 uses, without those of validation nodes if they are held out."""
+    """Return the reports that Algorithm 2 uses; if validation nodes are held out, without their reports."""
     if not task.method.hold_out_validation:
         return task.perturbed
     return replace(task.perturbed, has_label=task.perturbed.has_label & ~task.split.validation)

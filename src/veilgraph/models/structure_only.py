@@ -182,7 +182,7 @@ def _propagations(
 
 
 def _debias(scores: Tensor, reports: Tensor, perturbed: PerturbedGraph, communicator: Communicator) -> Tensor:
-    """Return class probabilities from propagated reports; where none arrived, those of all reports."""
+    """Return class probabilities from propagated reports; where none arrived, the class shares of all reports."""
     count = int(communicator.all_reduce_sum(torch.tensor(int(perturbed.has_label.sum()))))
     mass = scores.sum(dim=1, keepdim=True) / perturbed.label_mechanism.set_size
     overall = communicator.all_reduce_sum(reports.sum(0)) / count

@@ -71,7 +71,8 @@ class UnusedReports:
         mechanism: mechanism that randomized the labels.
         lies: share of reports like this one that were not randomized, [reports]; default: 0 for all.
         lies_name: share of those that name each class, [classes].
-        unrandomized: likelihood of possible reports [reports] that were not randomized, added to that of the mechanism.
+        unrandomized: likelihood of possible reports [reports] that were not randomized, added to the likelihood of the
+            mechanism.
 
     >>> from veilgraph.privacy.mechanisms import GRR
     >>> truth = np.arange(400) % 2

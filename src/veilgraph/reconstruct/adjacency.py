@@ -68,7 +68,7 @@ class AdjacencyRows(NamedTuple):
         ):
             places = torch.arange(first, first := first + len(some), device=rows.device)
             neighbours[places.add_(row).add_(some > row)] = some
-        # One place of each row is free: that of the node itself.
+        # One place of each row is free, for the node itself.
         neighbours[neighbours < 0] = nodes[:-1]
         return AdjacencyRows(self.starts + nodes, neighbours)
 

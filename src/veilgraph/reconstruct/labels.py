@@ -71,7 +71,7 @@ class ReconstructedLabels:
 
     Attributes:
         distribution: `[nodes, classes]`, unbiased estimates; rows sum to 1 and are not projected.
-        in_reach: `[nodes]`, whether a labelled node is within K hops. Otherwise the distribution is that of all
+        in_reach: `[nodes]`, whether a labelled node is within K hops. Otherwise the distribution is the one of all
             reports.
     """
 

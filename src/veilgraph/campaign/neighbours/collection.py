@@ -27,7 +27,7 @@ class NeighbourCollection:
     """The documents of a series and the tables that were published for its waves.
 
     Attributes:
-        documents: the first document, which asks for the label, then that of each wave.
+        documents: the first document, which asks for the label, then the document of each wave.
         tables: table of each wave; None for one that asks for randomized lists. Rows are in the order of the published
             file of people.
     """
@@ -70,7 +70,7 @@ class NeighbourCollection:
         Where lists were asked for, two people who name each other have an edge. Otherwise there is none.
 
         Args:
-            people: the people of the series; those of the result have the order of its file of people.
+            people: the people of the series; the result has them in the order of its file of people.
             reports: valid reports of all documents.
         """
         published = people_of(people)

@@ -66,8 +66,8 @@ class NextWave:
         answer: mechanism of the wave.
         closes: time until which answers are accepted.
         turns: number of waves of which each person answers one, said with the first wave; None: all answer all.
-        purpose: purpose of the wave; None: that of the document before.
-        contact: contact for participants; None: that of the document before.
+        purpose: purpose of the wave; None keeps the purpose of the document before.
+        contact: contact for participants; None keeps the contact of the document before.
         retention: time after which the organiser deletes all reports of the series; it may only be earlier. None: that
             of the document before.
     """

@@ -37,7 +37,7 @@ class NeighbourSeries:
     Args:
         documents: ids of all documents before this one: the first, which asks for the label, to the previous wave.
         label: mechanism of the label, as the first document has it.
-        answers: mechanism of each wave so far; the last one is that of this wave.
+        answers: mechanism of each wave so far; the last one belongs to this wave.
         turns: number of waves of which each person answers one; None if everybody answers all.
         people: SHA-256 of the file of all people.
         table: SHA-256 of the published belief table; None where the wave asks for the list itself.

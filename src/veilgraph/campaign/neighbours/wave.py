@@ -206,7 +206,7 @@ class WaveWords(Words):
 
     @property
     def compared(self) -> list[tuple[float, str]]:
-        """Epsilons that stand beside those of known deployments, each with what it protects."""
+        """Epsilons to compare with the epsilons of known deployments, each with what it protects."""
         label, lists = self.whole.label_user_level, self.series.total_loss
         unit = "all that one person reports: any two labels, and lists that differ in one entry"
         return [*super().compared, (add_epsilons(label, lists.one_entry), unit)]

@@ -135,7 +135,7 @@ class AttentionNetwork(ReplicaWeights):
         return self._attend(_SECOND, weights, _with_halo(hidden, self._communicator)).T.unsqueeze(0)
 
     def _attend(self, layer: str, weights: Tensor, extended: Tensor) -> Tensor:
-        """Apply a layer to the rows of own nodes and halo; return those of own nodes."""
+        """Apply a layer to the rows of own nodes and halo; return the rows of own nodes."""
         prefix = f"{layer}."
         parts = {name: part[0] for name, part in self.parts(weights).items()}
         own = {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}

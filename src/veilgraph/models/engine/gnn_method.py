@@ -120,7 +120,7 @@ class GNNMethod(Method):
         """Return the settings that `network_inputs` depends on; tasks with equal settings and reports share inputs."""
 
     def input_columns(self, perturbed: PerturbedGraph) -> int:
-        """Return the number of columns of the inputs; by default that of the features, as Algorithm 1 encodes them."""
+        """Return the number of columns of the inputs; by default, of the features as Algorithm 1 encodes them."""
         return sum(map(num_columns, perturbed.schema.domain_sizes))
 
     @classmethod
@@ -148,7 +148,7 @@ class GNNMethod(Method):
         checkpoint: Checkpoint | None = None,
         memory: int = DEFAULT_MEMORY,
     ) -> Self:
-        """Train on the reports of training nodes; keep the epoch that explains those of validation nodes best.
+        """Train on reports of training nodes; keep the epoch that explains the reports of validation nodes best.
 
         Args:
             perturbed: the reports and the public graph.

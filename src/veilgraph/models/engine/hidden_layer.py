@@ -72,7 +72,7 @@ class HiddenLayer:
         inputs: X, [inputs, nodes, columns]; successive replicas share an input.
         mask_index: index of each replica's dropout mask; None for a replica without dropout.
         block_nodes: number of nodes whose hidden units are held at once; None for all. In blocks, the backward pass
-            computes hidden units a second time (Chen et al. 2016); gradients are those of the whole graph.
+            computes hidden units a second time (Chen et al. 2016); gradients are computed on the whole graph.
         tile_units: hidden units of a tile for each core of a CPU.
     """
 
@@ -294,12 +294,12 @@ class _TileOutputs:
             torch.bmm(self.second[replicas, index], hidden, out=term[replicas])
 
     def write(self) -> None:
-        """Transpose the aggregated term of the tile into that of all nodes."""
+        """Transpose the aggregated term of the tile into the aggregated term of all nodes."""
         self.aggregated[self.nodes] = self.terms[0].flatten(0, 1).T
 
 
 def _read_gradients(gradients: Sequence[Tensor], second: Tensor, nodes: slice) -> Tensor:
-    """Copy the gradient of W_2 H of some nodes, [replicas, terms, classes, nodes], from those of all nodes."""
+    """Copy the gradient of W_2 H of some nodes, [replicas, terms, classes, nodes], from the gradient of all nodes."""
     replicas, terms, classes, _ = second.shape
     upper = second.new_empty(replicas, terms, classes, nodes.stop - nodes.start)
     upper[:, 0] = gradients[0][nodes].reshape(-1, replicas, classes).permute(1, 2, 0)

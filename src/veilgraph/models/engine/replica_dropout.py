@@ -103,7 +103,7 @@ class ReplicaDropout:
 
 
 def counted_bytes(numbers: Tensor, units: int, seed: int, step: int) -> Tensor:
-    """Return a random byte for each unit and node, `[units, nodes]`: those of `counter_words`, on any device.
+    """Return a random byte for each unit and node, `[units, nodes]`: the bytes of `counter_words`, on any device.
 
     Args:
         numbers: numbers of the nodes in the whole graph, `[nodes]`.

@@ -83,7 +83,7 @@ class SharedWeights:
     between, and all processes communicate in the same order. A single process has nothing to share.
 
     Args:
-        weights: one tensor, which the optimizer changes in place; all processes start with those of the first.
+        weights: one tensor, which the optimizer changes in place; all processes start with the weights of the first.
         communicator: collective operations over the processes that train them.
 
     >>> from veilgraph.distributed.communicator import LOCAL

@@ -90,7 +90,7 @@ def _of_vectors(weights: Weights, vectors: Tensor) -> Tensor:
 def train(
     inputs: Inputs, likelihood: Tensor, folds: Tensor, prior: Tensor, *, num_folds: int, seed: int
 ) -> tuple[Weights, Tensor]:
-    """Train network k on all reports but those of fold k, and stop all of them where out-of-fold reports fit best.
+    """Train network k without the reports of fold k, and stop all networks where out-of-fold reports fit best.
 
     The loss is the negative log-likelihood of the randomized reports (forward correction), with a ridge penalty.
 
