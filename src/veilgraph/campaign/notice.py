@@ -7,11 +7,9 @@ it. Every change raises its version by one, and a device refuses a version that 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -26,7 +24,6 @@ from veilgraph.privacy.strict_json import (
     expect_text,
     expect_time,
     expect_whole,
-    parse_json,
 )
 
 _KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "round", "texts", "language"}
@@ -272,20 +269,6 @@ def _entries(value: object, where: str) -> list[tuple[str, Any]]:
     if not isinstance(value, Mapping):
         raise CampaignError(f"{where} must be an object")
     return [(str(key), entry) for key, entry in value.items()]
-
-
-def read_texts(path: Path) -> dict[str, Any]:
-    """Read texts in several languages, {"de": {...}, ...}, from a .json or .toml file."""
-    try:
-        content = path.read_text(encoding="utf-8-sig")
-        texts = tomllib.loads(content) if path.suffix == ".toml" else parse_json(content)
-    except OSError as error:
-        raise CampaignError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise CampaignError(f"{path} is not readable as {'TOML' if path.suffix == '.toml' else 'JSON'}") from None
-    if not isinstance(texts, dict) or not all(_LANGUAGE.fullmatch(language) for language in texts):
-        raise CampaignError(f"{path} must hold texts by language, such as {{'de': {{'purpose': ...}}}}")
-    return texts
 
 
 def read_time(text: str, *, zone: str = "UTC", name: str = "closes") -> datetime:
