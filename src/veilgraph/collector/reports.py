@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence, Set
 from enum import Enum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select, text, tuple_
+from sqlalchemy import ColumnElement, Connection, func, select, text, tuple_
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
@@ -142,35 +142,27 @@ class Reports:
 
     def count(self, campaign_id: str, *, wave: int | None = None) -> int:
         """Return the number of reports, of all waves or of one; without waves, of nodes that reported."""
-        query = select(func.count()).select_from(reports).where(reports.c.campaign == campaign_id)
-        if wave is not None:
-            query = query.where(reports.c.wave == wave)
+        query = select(func.count()).select_from(reports).where(_is_of(campaign_id, wave))
         with self._database.reading() as connection:
             return int(connection.execute(query).scalar_one())
 
     def by_hour(self, campaign_id: str, *, wave: int | None = None) -> list[tuple[int, int]]:
         """Return the Unix time of each hour with reports, of all waves or of one, and their number; earliest first."""
-        query = select(reports.c.hour, func.count()).where(reports.c.campaign == campaign_id)
-        if wave is not None:
-            query = query.where(reports.c.wave == wave)
+        query = select(reports.c.hour, func.count()).where(_is_of(campaign_id, wave))
         query = query.group_by(reports.c.hour).order_by(reports.c.hour)
         with self._database.reading() as connection:
             return [(hour, count) for hour, count in connection.execute(query)]
 
-    def iterate(self, campaign: Campaign, *, wave: int | None = None) -> Iterator[Report]:
+    def iterate(self, campaign: Campaign) -> Iterator[Report]:
         """Iterate over the reports of a campaign by node and wave, validated again.
 
         One page is in memory at a time.
 
         Args:
-            campaign: campaign of the reports.
-            wave: the only wave to read; default: all of them.
+            campaign: campaign of the reports; of a series about neighbours, its own wave is read.
         """
         key = [reports.c.node, reports.c.wave]
-        query = select(reports.c.content, *key).where(reports.c.campaign == campaign.series)
-        wave = campaign.asked.stored_number if wave is None else wave
-        if wave is not None:
-            query = query.where(reports.c.wave == wave)
+        query = select(reports.c.content, *key).where(_is_of(campaign.series, campaign.asked.stored_number))
         query = query.order_by(*key).limit(self._page_size)
         last: Sequence[Any] = ("", 0)
         while True:
@@ -184,9 +176,7 @@ class Reports:
 
     def nodes(self, campaign_id: str, *, wave: int | None = None) -> set[str]:
         """Return the names of the nodes that reported, in any wave or in one."""
-        query = select(reports.c.node).where(reports.c.campaign == campaign_id)
-        if wave is not None:
-            query = query.where(reports.c.wave == wave)
+        query = select(reports.c.node).where(_is_of(campaign_id, wave))
         with self._database.reading() as connection:
             return set(connection.execute(query).scalars())
 
@@ -224,6 +214,12 @@ class Reports:
             return gone, []
         reported = Standing.STORED if wave in answered else Standing.EARLIER if answered else Standing.MISSING
         return reported, sorted(answered - {0})
+
+
+def _is_of(campaign_id: str, wave: int | None) -> ColumnElement[bool]:
+    """Return the condition that a report is of a campaign, and of a wave if one is given."""
+    of_campaign = reports.c.campaign == campaign_id
+    return of_campaign if wave is None else of_campaign & (reports.c.wave == wave)
 
 
 def _insert_missing(connection: Connection, rows: list[tuple[str, str, int, str]], hour: int) -> set[Key]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # One report has no variance estimate.
 _MIN_REPORTS = 2
+_MAX_DUTY = 0.05  # largest share of the time that may go into computing statistics
 # Lowest and highest degree of each group of nodes.
 _DEGREE_RANGES = ((0, 0), (1, 1), (2, 3), (4, 7), (8, 15), (16, None))
 
@@ -228,7 +229,6 @@ class StatisticsCache:
         graph: its public graph.
         store: store of the reports.
         plausible: class shares that the owner declared plausible.
-        max_duty: largest share of the time that may go into computing statistics.
         clock: monotonic time in seconds.
     """
 
@@ -239,11 +239,10 @@ class StatisticsCache:
         store: ReportStore,
         *,
         plausible: PlausibleShares | None = None,
-        max_duty: float = 0.05,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._campaign, self._graph, self._store = campaign, graph, store
-        self._plausible, self._max_duty, self._clock = plausible, max_duty, clock
+        self._plausible, self._clock = plausible, clock
         self._lock = threading.Lock()
         self._latest: Statistics | None = None
         self._next_at = 0.0
@@ -258,7 +257,7 @@ class StatisticsCache:
                 )
                 self._latest = compute_statistics(self._campaign, self._graph, codes, plausible=self._plausible)
                 ended = self._clock()
-                self._next_at = ended + (ended - started) / self._max_duty
+                self._next_at = ended + (ended - started) / _MAX_DUTY
             return self._latest
 
     def _has_new_reports(self, statistics: Statistics) -> bool:

@@ -24,27 +24,24 @@ from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 from veilgraph.progress import Watch, unwatched
 
-BATCH_REPORTS = 2**14
+_BATCH_REPORTS = 2**14
 _COLUMNS = ["node", "features", "label"]
 
 
-def report_batches(
-    source: str, campaign: Campaign, *, batch_reports: int = BATCH_REPORTS, watch: Watch = unwatched
-) -> Iterator[ArrowBatch]:
+def report_batches(source: str, campaign: Campaign, *, watch: Watch = unwatched) -> Iterator[ArrowBatch]:
     """Yield the reports of a campaign in batches with the columns `node`, `features` and `label`.
 
     Args:
         source: URL of a store, or a Parquet file that the dashboard exported.
         campaign: the campaign; a series of rounds is refused.
-        batch_reports: number of reports in a batch.
         watch: shows the progress of reading a store.
     """
     if not campaign.asked.asks_one_report:
         raise CampaignError("shards hold one report of each person: train a series of rounds from its store")
     if "://" in source:
-        yield from _stored_batches(source, campaign, batch_reports, watch)
+        yield from _stored_batches(source, campaign, watch)
     else:
-        yield from _exported_batches(Path(source), campaign, batch_reports)
+        yield from _exported_batches(Path(source), campaign)
 
 
 def reports_to_shard(source: str, campaign: Campaign, *, watch: Watch = unwatched) -> ShardedReports:
@@ -60,18 +57,18 @@ def reports_to_shard(source: str, campaign: Campaign, *, watch: Watch = unwatche
     return ShardedReports(report_batches(source, campaign, watch=watch), described)
 
 
-def _stored_batches(store: str, campaign: Campaign, batch_reports: int, watch: Watch) -> Iterator[ArrowBatch]:
+def _stored_batches(store: str, campaign: Campaign, watch: Watch) -> Iterator[ArrowBatch]:
     pa = arrow()
 
     parts = campaign.asked.report_parts
     schema = pa.schema([("node", pa.string()), *((part, column_type(parts[part])) for part in _COLUMNS[1:])])
     with stored_reports(store, campaign, watch=watch) as reports:
-        while group := list(islice(reports, batch_reports)):
+        while group := list(islice(reports, _BATCH_REPORTS)):
             columns = [[getattr(report, name) for report in group] for name in _COLUMNS]
             yield pa.record_batch(columns, schema=schema)
 
 
-def _exported_batches(path: Path, campaign: Campaign, batch_reports: int) -> Iterator[ArrowBatch]:
+def _exported_batches(path: Path, campaign: Campaign) -> Iterator[ArrowBatch]:
     pa = arrow()
     pq = arrow("parquet")
 
@@ -83,7 +80,7 @@ def _exported_batches(path: Path, campaign: Campaign, batch_reports: int) -> Ite
                 raise CampaignError(f"{path} holds reports of another campaign: give the campaign that they answer")
             if lacking := [name for name in _COLUMNS if name not in file.schema_arrow.names]:
                 raise GraphError(f"{path} has no column '{lacking[0]}': reports have {', '.join(_COLUMNS)}")
-            yield from file.iter_batches(batch_size=batch_reports, columns=_COLUMNS)
+            yield from file.iter_batches(batch_size=_BATCH_REPORTS, columns=_COLUMNS)
     except (pa.ArrowException, OSError) as error:
         raise GraphError(f"{path} is not a readable table of reports, .parquet ({type(error).__name__})") from None
 

@@ -96,14 +96,14 @@ def comment_of(content: bytes) -> str:
         return archive.comment.decode("ascii", errors="replace")
 
 
-def check_members(members: list[zipfile.ZipInfo], max_bytes: int, suffix: str = _SUFFIX) -> None:
+def check_members(members: list[zipfile.ZipInfo], max_bytes: int) -> None:
     """Raise ArchiveError if members of a zip file have strange names or methods, or are larger than allowed.
 
     zipfile never unpacks more of a member than its declared size.
     """
     names = [member.filename for member in members]
-    if len(set(names)) < len(names) or not all(name.endswith(suffix) for name in names):
-        raise ArchiveError(f"the archive has members that repeat or are not {suffix} files")
+    if len(set(names)) < len(names) or not all(name.endswith(_SUFFIX) for name in names):
+        raise ArchiveError(f"the archive has members that repeat or are not {_SUFFIX} files")
     if any(member.compress_type not in _STORED or member.flag_bits & 1 for member in members):
         raise ArchiveError("the archive has a member that is encrypted or compressed in an unusual way")
     if (size := sum(member.file_size for member in members)) > max_bytes:

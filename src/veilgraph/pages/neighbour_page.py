@@ -127,7 +127,7 @@ def spread_in_words(seeds: Sequence[int]) -> str:
     )
 
 
-def curve_figure(result: dict[str, Any], width: int = 760, height: int = 400) -> str:
+def curve_figure(result: dict[str, Any]) -> str:
     """Return the figure of a curve as inline SVG."""
     bands = [
         Band(
@@ -159,4 +159,4 @@ def curve_figure(result: dict[str, Any], width: int = 760, height: int = 400) ->
     spoken = "; ".join(
         [*(in_words(band) for band in bands), *(f"{LEVEL_TITLES[k]}: {100 * v:.1f}" for k, v in levels.items())]
     )
-    return inline_svg(paint, width=width, height=height, name="neighbours", label=f"Accuracy in percent. {spoken}")
+    return inline_svg(paint, width=760, height=400, name="neighbours", label=f"Accuracy in percent. {spoken}")

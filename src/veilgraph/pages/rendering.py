@@ -43,6 +43,7 @@ PALETTE = {
 
 _SHARED_COLOURS = {"veil_labels": "veil", "veil_non_private": "veil"}
 
+_PADDING = 16
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 _STYLE = {
@@ -118,16 +119,16 @@ def inline_svg(paint: Callable[[Figure], None], *, width: int, height: int, name
     return opening + _themed(_with_own_ids(_body(buffer.getvalue()), name))
 
 
-def standalone_svg(inline: str, *, padding: int = 16) -> str:
+def standalone_svg(inline: str) -> str:
     """Return an inline figure as a file, on a card that is legible on any background."""
     opening, body = inline.split(">", 1)
-    width, height = (int(size) + 2 * padding for size in re.findall(r' (?:width|height)="(\d+)"', opening))
+    width, height = (int(size) + 2 * _PADDING for size in re.findall(r' (?:width|height)="(\d+)"', opening))
     label = re.findall(r' aria-label="[^"]*"', opening)[0]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img"{label} width="{width}" height="{height}" '
-        f'viewBox="{-padding} {-padding} {width} {height}" stroke-linejoin="round">'
+        f'viewBox="{-_PADDING} {-_PADDING} {width} {height}" stroke-linejoin="round">'
         f"<style>{theme_css('svg')}</style>"
-        f'<rect x="{0.5 - padding}" y="{0.5 - padding}" width="{width - 1}" height="{height - 1}" rx="8" '
+        f'<rect x="{0.5 - _PADDING}" y="{0.5 - _PADDING}" width="{width - 1}" height="{height - 1}" rx="8" '
         f'style="fill: var(--vg-card); stroke: var(--vg-grid)"/>{body}\n'
     )
 
