@@ -92,7 +92,7 @@ class Words(ABC):
 
     @abstractmethod
     def exposures(self, label: str) -> list[Exposure]:
-        """Return what all reports of a person, their parts and one answer reveal at most; all reports come first."""
+        """Return upper bounds of what a person reveals: by all reports, by their parts, and by one answer."""
 
     @property
     def guarantee(self) -> list[str]:

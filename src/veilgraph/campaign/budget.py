@@ -38,7 +38,7 @@ class CampaignBudget:
             raise CampaignError("epsilon_x and sampled belong together: give both, or neither to collect no features")
 
     def asked(self, *, schema: FeatureSchema, **about: Any) -> Once:
-        """Return what a campaign with this budget asks.
+        """Return the questions and mechanisms of a campaign with this budget.
 
         Args:
             schema: names and domains of the features and the label.

@@ -24,7 +24,7 @@ DUTIES = (*REQUIRED, RIGHTS)
 
 
 def information(texts: Mapping[str, Any], language: str) -> dict[str, str]:
-    """Return what is said in a language, and in the first language of the texts where it is silent.
+    """Return the information of Article 13 in a language; a missing text comes from the first language of the texts.
 
     >>> information({"en": {"controller": "us", "rights": "ask"}, "de": {"controller": "wir"}}, "de")
     {'controller': 'wir', 'rights': 'ask'}
@@ -34,7 +34,7 @@ def information(texts: Mapping[str, Any], language: str) -> dict[str, str]:
 
 
 def missing_information(texts: Mapping[str, Any], retention: datetime | None) -> list[str]:
-    """Return what a notice must still say, in words.
+    """Return the information of Article 13 that a notice lacks, in words.
 
     Args:
         texts: texts by language; what the first one says is shown in all.

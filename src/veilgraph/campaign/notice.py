@@ -209,7 +209,7 @@ def in_order(texts: object, language: object) -> dict[str, Any]:
 
 
 def missing_texts(texts: Mapping[str, Any], schema: FeatureSchema, label: str | None) -> dict[str, list[str]]:
-    """Return what has no text in each language, so that people see it in the words of the document.
+    """Return, for each language, the parts without a text: people see them in the words of the document.
 
     Information duties count where the first language has them.
 

@@ -217,7 +217,7 @@ class OnceWords(Words):
         return said
 
     def exposures(self, label: str) -> list[Exposure]:
-        """Return what all reports of a person, their parts and one answer reveal at most; all reports come first."""
+        """Return upper bounds of what a person reveals: by all reports, by their parts, and by one answer."""
         guarantee = self.whole
         user = f"{NeighbourRelation.USER_LEVEL.title} ({guarantee.user_level_pairs})"
         found = [Exposure.of(self.all_reports, guarantee.total_user_level, user)]

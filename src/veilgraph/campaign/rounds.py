@@ -162,7 +162,7 @@ class RoundsWords(OnceWords):
         return [] if number is None else [f"Round {number} of {self.asked.number} is open."]
 
     def exposures(self, label: str) -> list[Exposure]:
-        """Return what all reports of a person, their parts and one answer reveal at most; all reports come first."""
+        """Return upper bounds of what a person reveals: by all reports, by their parts, and by one answer."""
         part = f"The answers to “{label}”, if they never change"
         if self.asked.feature_mechanism is not None:
             part = "All answers of all rounds, if none of them ever changes"

@@ -124,7 +124,7 @@ _ASKED: dict[int, Callable[[Mapping[str, Any], Schema], Asked]] = {
 
 
 def read_question(bound: dict[str, Any], notice: Notice) -> Question:
-    """Return what a campaign asks, if its tables give every epsilon that it states."""
+    """Return the questions of a campaign, if its tables give every epsilon that it states."""
     schema = Schema.read(bound["schema"])
     asked = _ASKED[bound["format"]](bound, schema)
     asked.check_notice(notice.round)

@@ -49,7 +49,7 @@ def deliver(
     remedy: str,
     read: Callable[[http.client.HTTPResponse], T],
 ) -> T:
-    """Return what `read` makes of the answer to a request that may be repeated; raise an error unless it is granted."""
+    """Send a request, again if necessary, and return its answer as `read` reads it; raise an error if it is refused."""
     opener = _opener(request)
     failure = ""
     for attempt in range(attempts):

@@ -86,7 +86,7 @@ def _seen_notices(stated: object) -> tuple[SeenNotice, ...] | None:
 
 
 def seen_now(notice: Notice, now: datetime | None) -> SeenNotice:
-    """Return what is kept of a notice that the person sees now."""
+    """Return the record, to be kept, of a notice that the person sees now."""
     retention = None if notice.retention is None else notice.retention.strftime(TIME_FORMAT)
     day = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%d")
     return SeenNotice(notice.version, notice.sha256, notice.purpose, retention, day)

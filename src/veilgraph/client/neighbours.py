@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
     @classmethod
     def read(cls, stated: object) -> Place | None:
-        """Read what a device keeps of an answer's place and cost; None if it is something else."""
+        """Read the place and the cost of an answer from a device's file; None if the file has something else."""
         with suppress(TypeError, KeyError, ValueError, ArithmeticError):
             if isinstance(stated, dict) and set(stated) == {*cls._fields, *ListCost._fields} - {"cost"}:
                 cost, turns = ListCost(*(Decimal(stated[key]) for key in ListCost._fields)), stated["turns"]

@@ -92,7 +92,7 @@ class Beliefs(NamedTuple):
         return cls(people, codes, classes)
 
     def sums(self, neighbours: Iterable[str]) -> Codes:
-        """Return what the beliefs of the neighbours add up to; each counts once. One who is not there adds nothing."""
+        """Add up the beliefs of the neighbours; each counts once. A neighbour who is not listed adds nothing."""
         total = [0] * self.classes
         for code, people in Counter(self.codes[row] for row in self.people.rows(neighbours)).items():
             for position, units in enumerate(belief(code, self.classes)):

@@ -136,7 +136,7 @@ class DrawnReport(dict[str, Any]):
 
     @classmethod
     def read(cls, text: str | bytes, store: str | os.PathLike[str] | None = None) -> DrawnReport:
-        """Read what `text` returned, with or without a line break after it. Its spaces say how long it is.
+        """Read a report from its `text`, with or without a line break after it. Its spaces say how long it is.
 
         Args:
             text: the text.

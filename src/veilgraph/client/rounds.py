@@ -162,7 +162,7 @@ def remembered_rounds(path: Path) -> Set[int]:
 
 
 def _read_memory(path: Path, asked: Rounds, *, is_first: bool) -> Memory:
-    """Read what the device remembers of a series. Once a round was answered it must be there: fail closed."""
+    """Read the device's memory of a series. Once a round was answered, the memory must be there: fail closed."""
     try:
         document = read_json(path.read_bytes())
     except FileNotFoundError:

@@ -76,7 +76,7 @@ class Ledger(NamedTuple):
 
 
 def _relation(lists: Sequence[ListCost | None]) -> str:
-    """Say what a sum of epsilons at user level is about.
+    """Name the pairs that a sum of epsilons at user level is about.
 
     Args:
         lists: of each report what it costs if it is about the neighbour list, else None.
@@ -92,7 +92,7 @@ def _relation(lists: Sequence[ListCost | None]) -> str:
 
 
 def answered(store: str | os.PathLike[str]) -> tuple[Answered, ...]:
-    """Return what this device has answered, with its cost; `answer` adds the costs up against the limit."""
+    """List the campaigns that this device has answered, with their costs; `answer` compares the sum with the limit."""
     return ledger(store).entries
 
 

@@ -53,7 +53,7 @@ def _lock(folder: Path) -> int:
 
 
 def hash_of_node(node: str) -> str:
-    """Return what names a person in the names of files."""
+    """Return the part of a file's name that stands for a person."""
     return hashlib.sha256(node.encode()).hexdigest()[:32]
 
 

@@ -235,7 +235,7 @@ def _application(served: ServedCampaign, shared: SharedParts) -> Application:
 
 
 def _common(first: ServedCampaign, second: ServedCampaign) -> str | None:
-    """Return what two campaigns have in common that must be their own, and the remedy."""
+    """Name a part that two campaigns share although each needs its own, with the remedy; None if there is none."""
     if first.campaign.id == second.campaign.id:
         return "the same campaign: name it once"
     if first.campaign.series == second.campaign.series:

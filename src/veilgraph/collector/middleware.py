@@ -108,7 +108,7 @@ class TokenBuckets:
             self._keep(sender, left - size / _BYTES_LIKE_A_REQUEST, now)
 
     def _left(self, sender: str) -> tuple[float, float]:
-        """Return what is left in the bucket of a sender, and the time."""
+        """Return the number of requests that a sender may still make now, and the time."""
         now = self._clock()
         left, since = self._buckets.get(sender, (float(self._burst), now))
         return min(self._burst, left + (now - since) * self._per_second), now

@@ -181,7 +181,7 @@ class Reports:
             return set(connection.execute(query).scalars())
 
     def standing(self, campaign_id: str, node: str, *, report_sha256: str | None = None) -> Standing:
-        """Return what is stored of a node now.
+        """Return the standing of a node: whether a report is stored, and if not, why.
 
         Args:
             campaign_id: the campaign.

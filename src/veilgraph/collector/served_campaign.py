@@ -88,7 +88,7 @@ class ServedCampaign:
         return () if self.series is None else self.series.earlier
 
     def followed_by(self, wave: PublishedWave) -> ServedCampaign:
-        """Return what is served when the next wave of the folder is open."""
+        """Return the campaign to serve when the next wave of the folder is open."""
         if self.series is None:
             raise RunError("the next wave needs --tables, the folder that 'veilgraph open-round' wrote")
         asked = series_of(wave.campaign.asked)

@@ -149,7 +149,7 @@ async def _work_off(
 
 
 async def _in_turns(items: Iterable[T], work: Callable[[T], Made]) -> list[Made]:
-    """Return what `work` makes of each item; other requests get a turn every few milliseconds."""
+    """Apply `work` to each item and return the results; other requests get a turn every few milliseconds."""
     made, ends = [], time.perf_counter() + _TURN_SECONDS
     for item in items:
         made.append(work(item))

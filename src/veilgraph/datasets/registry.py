@@ -85,7 +85,7 @@ def is_path(name: str) -> bool:
 
 
 def short_name(name: str) -> str:
-    """Return what tables call a data set: its name, or the name of its file or folder.
+    """Return the name of a data set in tables: its own, or the name of its file or folder.
 
     >>> short_name("cora"), short_name("data/mine.npz"), short_name("./tables")
     ('cora', 'mine', 'tables')
@@ -100,7 +100,7 @@ def find_dataset_source(
     merge_columns: bool = True,
     public: Mapping[str, Dataset] | None = None,
 ) -> Source:
-    """Return what reads a data set, without reading it; refuse an unknown one with the nearest names.
+    """Return a function that reads a data set; refuse an unknown one with the nearest names.
 
     The arguments are as in `load`.
     """

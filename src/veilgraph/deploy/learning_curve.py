@@ -156,7 +156,7 @@ def next_hundred(
     seed: int = 0,
     memory: int = DEFAULT_MEMORY,
 ) -> Estimate | None:
-    r"""Return what another hundred label reports would add to the accuracy on average.
+    r"""Estimate the accuracy that another hundred label reports would add on average.
 
     Four times, the method is fitted to a random half of the people who reported. What is still missing is taken to fall
     as one over the square root of the number of label reports n, so that the next hundred bring

@@ -170,7 +170,7 @@ def complete_card(
 
 
 def _known(folder: Path) -> dict[str, Any] | None:
-    """Return what an earlier card says; None if there is none that can be read."""
+    """Return the content of an earlier card; None if no card can be read."""
     try:
         return read_card(folder)
     except RunError:
@@ -196,7 +196,7 @@ def _curve(
 
 
 def _collection(model: Model) -> dict[str, Any]:
-    """Return what was collected and what it reveals."""
+    """Return the section about the collection: campaign, guarantee, reports, graph and method."""
     campaign, facts = model.campaign, model.facts
     mechanism: LabelMechanism | None = campaign.asked.collected_label
     lines = sorted(model.report_lines())

@@ -149,7 +149,7 @@ def check_shared_method(method: Method) -> None:
 def _screened(
     reports: CollectedReports, options: TrainingOptions, *, keeps: bool
 ) -> tuple[dict[str, Any], CollectedReports]:
-    """Return what screening found, and the reports without what it excludes; shares of reports are not screened."""
+    """Return the findings of the screening, and the remaining reports; parts of a graph are not screened."""
     if not keeps:
         return {"excluded": False, "suspicions": []}, reports
     screening = screen(reports.perturbed)
@@ -158,7 +158,7 @@ def _screened(
 
 
 def _plausibility(perturbed: PerturbedGraph, declared: PlausibleShares | None) -> dict[str, Any]:
-    """Return what coordinated liars can do, and the comparison of all label reports with the declared shares."""
+    """Return the effect of coordinated liars, and the comparison of all label reports with the declared shares."""
     mechanism, labels = perturbed.label_mechanism, perturbed.labels[perturbed.has_label]
     checked = () if declared is None else declared.check(labels, mechanism)
     return {

@@ -256,7 +256,7 @@ class _Labelling:
         count: int,
         step: int,
     ) -> NDArray[np.bool_]:
-        """Return which moves fit into the room of their labels, those with the largest gain first."""
+        """Return which moves fit into the room of their labels; moves with the largest gain come first."""
         moving = gains >= 0
         levels = np.minimum(gains, _LEVELS - 1)
         asked = np.bincount(

@@ -291,7 +291,7 @@ def recommend(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def _candidates(schema: FeatureSchema, total: float) -> list[Candidate]:
-    """Return what a campaign could ask for at this total, least first; last the label by GRR, to show what sets buy."""
+    """Return designs of a campaign at this total, least first; last the label by GRR, to compare it with sets."""
     sizes, classes = schema.domain_sizes, schema.num_classes
     label = best_label_mechanism(classes, total)
     found = [Candidate(features=None, label=label)]

@@ -54,7 +54,7 @@ class EdgeKnowledge:
         return reports
 
     def guarantee(self, reports: PerturbedGraph, epsilon: float) -> Guarantee:
-        """Return what a person's reports reveal at most."""
+        """Return the guarantee of a person's reports."""
         return reports.guarantee
 
 

@@ -358,7 +358,7 @@ def _label_mechanisms(name: str, grid: Mapping[str, Any]) -> list[str]:
 
 
 def _edge_settings(name: str, grid: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what is learned about edges and from how many labels: all combinations of a grid."""
+    """Return all combinations of a grid: what is known of edges, their epsilon, and the share of reporting nodes."""
     for each in grid.get("reporters", []):
         if each not in (USUAL_REPORTERS, HALF):
             raise RunError(f"{name}, grid: reporters has {each!r}; give {USUAL_REPORTERS} or {HALF}")

@@ -140,7 +140,7 @@ class NeighbourDesign:
         return [NeighbourhoodHistogram(num_classes, epsilon, scale) for epsilon in self.edge_epsilons]
 
     def list_facts(self, people: int, mean_degree: float) -> ListFacts | None:
-        """Return what lists of a mean length cost; None for answers in waves."""
+        """Return size and errors of randomized lists of a mean length; None for answers in waves."""
         if self.answer != LIST:
             return None
         return list_facts(RandomizedNeighbourList(people, self.edge_epsilons[0]), mean_degree)
@@ -152,7 +152,7 @@ class NeighbourDesign:
         return joint_grr_best.make(tuple(domain_sizes), self.sampled, self.epsilon_x)
 
     def guarantee(self, num_classes: int, people: int, domain_sizes: Sequence[int] = ()) -> Guarantee:
-        """Return what all reports of one person reveal at most: label, features if asked, and all waves.
+        """Return the guarantee for all reports of one person: label, features if asked, and all waves.
 
         >>> design = NeighbourDesign.usual("class", 2.0, 4.0, epsilon_x=0.5, sampled=4)
         >>> round(design.guarantee(3, 100, (2,) * 10).total_user_level, 9)

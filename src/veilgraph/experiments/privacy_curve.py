@@ -158,7 +158,7 @@ def _summary(
 
 
 def _design(total: float, schema: FeatureSchema, sampled: int) -> dict[str, Any]:
-    """Return what a person reports at a total: the label alone, and the division of RGNN where there are features."""
+    """Describe the reports at a total: the label alone, and the division of RGNN where there are features."""
     label = best_label_mechanism(schema.num_classes, total)
     guarantee = guarantee_of(None, label)
     return {

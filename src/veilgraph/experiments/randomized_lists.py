@@ -52,7 +52,7 @@ class ListFacts:
 
 
 def list_facts(answer: RandomizedNeighbourList, mean_degree: float) -> ListFacts:
-    """Return what lists of a mean length cost.
+    """Return size and errors of randomized lists of a mean length.
 
     >>> facts = list_facts(RandomizedNeighbourList(2708, 4.0), mean_degree=3.9)
     >>> round(facts.false_neighbours, 1), round(facts.names), facts.answer_bytes

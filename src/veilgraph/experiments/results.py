@@ -195,7 +195,7 @@ class Results(tuple[Row, ...]):
 
 
 def _setting_in_words(row: Row) -> str:
-    """Return what distinguishes a row beside its data set, method and epsilon; often nothing."""
+    """Name the settings of a row besides data set, method and epsilon; often there are none."""
     labels = "" if row.label_mechanism == GRR_LABELS else f"labels by the {row.label_mechanism} mechanism"
     swept = ", ".join(f"{key} = {value}" for key, value in row.swept.items())
     return "; ".join(filter(None, [row.variant, swept, labels]))
@@ -235,7 +235,7 @@ def summarize_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def graph_facts(private: PrivateGraph) -> dict[str, Any]:
-    """Return what a page says about a graph: its size, and the share of the largest class."""
+    """Return facts about a graph for pages: its size, and the share of the largest class."""
     graph = private.graph
     return {
         "nodes": graph.num_nodes,
@@ -248,7 +248,7 @@ def graph_facts(private: PrivateGraph) -> dict[str, Any]:
 
 
 def label_facts(mechanism: LabelMechanism) -> dict[str, Any]:
-    """Return what a page says about a label report: how many classes it names, and how often the true one.
+    """Return facts about a label report for pages: how many classes it names, and how often the true one.
 
     >>> from veilgraph.privacy.mechanisms.registry import best_label_mechanism
     >>> label_facts(best_label_mechanism(10, 1.0))["set_size"]

@@ -277,7 +277,7 @@ class _ChunkTrainer:
 
 
 def _summary(fit: Fit, device: str) -> dict[str, Any]:
-    """Return what every store keeps of a fit."""
+    """Return the result of a fit as every store keeps it."""
     cell, epsilon_y = fit.cell, fit.cell.epsilon_y
     guarantee = cell.edge_knowledge.guarantee(fit.perturbed, cell.edge_epsilon or 0.0)
     if not find_method(cell.method).uses_features:  # a collection for this method asks for no features

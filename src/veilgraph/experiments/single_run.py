@@ -101,7 +101,7 @@ def _cells(private: PrivateGraph, configuration: RunConfiguration) -> list[Cell]
 
 
 def _keep(fit: Fit, *, private: PrivateGraph, folder: RunFolder) -> dict[str, Any]:
-    """Return what the summary needs of a fit; write model and predictions of the first fit of Veil."""
+    """Return details of a fit for the summary; write model and predictions of the first fit of Veil."""
     details: dict[str, Any] = {"curve": asdict(fit.method.curve_) if isinstance(fit.method, GNNMethod) else None}
     if fit.cell.method in (_WITH_FEATURES[0], _LABEL_ALONE[0]) and fit.cell.seed == 0:
         fit.method.save(folder.path / "model")

@@ -86,7 +86,7 @@ class Estimator:
         )
 
     def fitted_state(self) -> FittedState:
-        """Return what `save` writes besides the parameters; `restore` takes it back.
+        """Return the state that `save` writes besides the parameters; `restore` takes it back.
 
         The default saves all fitted attributes under their names without the underscore. A method whose fitted
         attributes are neither arrays nor JSON-ready overrides both functions.
@@ -313,7 +313,7 @@ class Method(Estimator, ABC):
 
     @classmethod
     def unmet_need(cls, features: Mechanism | None) -> str | None:
-        """Return what the method needs and a campaign does not collect, as a noun phrase; None if nothing is missing.
+        """Name the reports that the method needs and a campaign does not collect; None if nothing is missing.
 
         Args:
             features: mechanism that randomizes the features of the campaign; None if it collects none.
@@ -322,7 +322,7 @@ class Method(Estimator, ABC):
 
     @classmethod
     def unmet_graph(cls, *, has_edges: bool) -> str | None:
-        """Return what the method needs instead of a graph with or without edges, as a noun phrase; None if it fits."""
+        """Name the graph that the method needs if one with or without edges does not fit it; otherwise return None."""
         return None if has_edges else "a public graph"
 
     def _repr_html_(self) -> str:

@@ -108,7 +108,7 @@ class ConformalSets:
         return chosen if allow_empty else chosen | ~chosen.any(axis=1, keepdims=True)
 
     def fitted_state(self) -> FittedState:
-        """Return what a method saves of it; `from_state` takes it back."""
+        """Return the state that a method saves; `from_state` takes it back."""
         return FittedState(
             values={_VARIANCE: self.variance, _REPORTS: self.reports_elsewhere},
             arrays={_REPORTING: self.reporting, _COVERAGE: self.coverage},

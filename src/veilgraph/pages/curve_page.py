@@ -109,7 +109,7 @@ def render_curve_page(result: dict[str, Any], files: CampaignFiles) -> str:
 
 
 def headline(result: dict[str, Any]) -> str:
-    """Return what can be learned at a total epsilon of 1, or at the total that is nearest to it."""
+    """Say how accurate a prediction is at a total epsilon of 1, or at the total that is nearest to it."""
     i, method = _reference_index(result), recommended_method(result)
     design, unprotected = result["designs"][i], result["not_private"]["veil_non_private"]
     words = (

@@ -21,7 +21,7 @@ def short_title(key: str) -> str:
 
 
 def method_description(key: str) -> str:
-    """Return what a method reads, in one line; empty for an unknown method."""
+    """Describe the inputs of a method in one line; empty for an unknown method."""
     return METHODS[key].description if key in METHODS else ""
 
 

@@ -39,7 +39,7 @@ class PublicEdges:
     """Whether the card says whose reports would help."""
 
     def rows(self, reports: Mapping[str, Any], people: int, edges: int) -> list[tuple[str, str]]:
-        """Return what was collected besides labels: titles and values."""
+        """Return facts about reports besides labels: titles and values."""
         return [("Feature reports", f"{reports['features']:,}"), ("Public graph", f"{people:,} nodes, {edges:,} edges")]
 
 
@@ -52,7 +52,7 @@ class MutualPairs(PublicEdges):
     certainty = " for certain"
 
     def rows(self, reports: Mapping[str, Any], people: int, edges: int) -> list[tuple[str, str]]:
-        """Return what was collected besides labels: titles and values."""
+        """Return facts about reports besides labels: titles and values."""
         return [*self.answers(reports, people), ("Pairs who name each other", f"{edges:,}, true or by chance")]
 
     def answers(self, reports: Mapping[str, Any], people: int) -> list[tuple[str, str]]:
@@ -80,7 +80,7 @@ class HiddenEdges(MutualPairs):
     certainty = ""
 
     def rows(self, reports: Mapping[str, Any], people: int, edges: int) -> list[tuple[str, str]]:
-        """Return what was collected besides labels: titles and values."""
+        """Return facts about reports besides labels: titles and values."""
         return self.answers(reports, people)
 
 
@@ -224,7 +224,7 @@ def _points_text(difference: dict[str, Any]) -> str:
 
 
 def collection_rows(content: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what was collected: titles and values."""
+    """Return facts about the collection: titles and values."""
     campaign, reports, graph = content["campaign"], content["reports"], content["graph"]
     rows = [
         ("Purpose", campaign["purpose"]),
@@ -337,7 +337,7 @@ def _points(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def curve_sentences(content: dict[str, Any]) -> list[str]:
-    """Return what the learning curve says, and what it does not."""
+    """Return sentences about the learning curve and its limits."""
     points = _points(content)
     if not points:
         return []

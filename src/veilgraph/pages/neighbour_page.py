@@ -90,14 +90,14 @@ def render_neighbour_page(result: dict[str, Any]) -> str:
 
 
 def _costs_in_words(point: dict[str, Any]) -> str:
-    """Say what a list costs; "" for answers in waves."""
+    """Describe size and errors of a randomized list; "" for answers in waves."""
     if "names" not in point:
         return ""
     return f"{point['names']:,.0f} names in a report, {point['false_neighbours']:,.1f} false neighbours for each person"
 
 
 def headline(result: dict[str, Any]) -> str:
-    """Say what each answer reaches at the largest edge epsilon."""
+    """Compare the accuracies of all answers at the largest edge epsilon."""
     last = {answer: points[-1] for answer, points in result["answers"].items()}
     levels = {level: accuracy_text(found) for level, found in result["levels"].items()}
     total = f"{result['edge_epsilons'][-1]:g}"

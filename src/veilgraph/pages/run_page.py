@@ -227,7 +227,7 @@ def _frequencies(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def graph_rows(graph: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what a page says about the graph: titles and values."""
+    """Return facts about the graph: titles and values."""
     return [
         ("Nodes", f"{graph['nodes']:,}"),
         ("Edges", f"{graph['edges']:,}"),

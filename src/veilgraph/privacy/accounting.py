@@ -72,11 +72,11 @@ class OneRecord:
         return "record", "no report is", "it would be"
 
     def as_dict(self, guarantee: Guarantee) -> dict[str, object]:
-        """Return what a guarantee states about a series, for JSON: nothing."""
+        """Return the part of a guarantee about a series, for JSON: empty."""
         return {}
 
     def in_words(self, guarantee: Guarantee) -> list[str]:
-        """Say what reports reveal under the relations that a total does not state: there are none."""
+        """Return sentences about relations that the total does not state: there are none."""
         return []
 
 
@@ -100,7 +100,7 @@ class History(OneRecord):
         return "history", f"no reports of {self.rounds} rounds are", "they would be"
 
     def as_dict(self, guarantee: Guarantee) -> dict[str, object]:
-        """Return what a guarantee states about a series, for JSON."""
+        """Return the part of a guarantee about a series, for JSON."""
         things = {thing.value: (thing,) for thing in _RECORD if guarantee.releases(thing)} | {"total": _RECORD}
         epsilons = {
             part: {each.key: _json(guarantee.epsilon(each, *released)) for each in HistoryRelation}
@@ -109,7 +109,7 @@ class History(OneRecord):
         return {"series": {**asdict(self), **epsilons, "relations": _relations(HistoryRelation)}}
 
     def in_words(self, guarantee: Guarantee) -> list[str]:
-        """Say what reports of all rounds reveal under the relations that a total does not state."""
+        """Return sentences about all rounds under the relations that the total does not state."""
         unchanged, same = (
             show_epsilon(state_epsilon(guarantee.epsilon(relation, *_RECORD)))
             for relation in (HistoryRelation.UNCHANGED, HistoryRelation.SAME_PATTERN)
@@ -153,7 +153,7 @@ class Guarantee:
         return any(term.released is thing for term in self.terms)
 
     def epsilon(self, relation: Relation, *things: Released) -> float:
-        """Return what several things, or all, reveal together under a relation: their epsilons add up, rounded up.
+        """Return the epsilon of several released things, or of all, under a relation: their sum, rounded up.
 
         A thing that is not released adds nothing. One that has no term under the relation is refused.
         """

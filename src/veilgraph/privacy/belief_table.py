@@ -111,7 +111,7 @@ class BeliefTable:
         return beliefs
 
     def sums(self, lists: Sequence[Iterable[int]]) -> NDArray[np.int64]:
-        """Return what the beliefs of each list of neighbours add up to, [lists, classes], in units.
+        """Return the sum of beliefs over each list of neighbours, [lists, classes], in units.
 
         A person who is named twice in a list counts once. An empty list adds up to 0. Friendship may be one-sided: a
         list counts as it is, also where a neighbour does not list its owner.

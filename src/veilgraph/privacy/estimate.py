@@ -65,7 +65,7 @@ class Estimate:
 
     @classmethod
     def none(cls) -> Estimate:
-        """Return what is known of a share without a report: nothing."""
+        """Return the estimate of a share without any report: it can be 0 to 1."""
         return cls(value=None, low=0, high=1, reports=0)
 
     @classmethod

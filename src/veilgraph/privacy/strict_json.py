@@ -163,7 +163,7 @@ def expect_number(value: object, where: str) -> float:
 
 
 def expect_choice(value: object, choices: Mapping[str, T], where: str) -> T:
-    """Return what a text stands for; refuse every text that is not among the choices."""
+    """Return the value of a choice; refuse every text that is not among the choices."""
     if not isinstance(value, str) or value not in choices:
         raise CampaignError(f"{where} is not {' or '.join(map(repr, choices))}: clients know no other")
     return choices[value]

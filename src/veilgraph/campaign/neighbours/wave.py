@@ -248,7 +248,7 @@ class WaveWords(Words):
         return [Step(name="label", asked=asked, exposures=[user]), *waves]
 
     def exposures(self, label: str) -> list[Exposure]:
-        """Return what everything, the label, and the list in each relation reveal at most; everything comes first."""
+        """Return upper bounds of what a person reveals: in all, by the label, and by the list under each relation."""
         guarantee, lists = self.whole, self.series.total_loss
         waves = f"The answers of {self.series.wave} waves together"
         if self.series.wave == 1:

@@ -120,7 +120,7 @@ class ReplicaNetworks(ReplicaWeights):
 def stack_propagated_inputs(
     convolution: Convolution, operators: GraphOperators, inputs: Sequence[Callable[[], Tensor]]
 ) -> Tensor:
-    """Return what the first layer multiplies, [inputs, nodes, columns].
+    """Return the inputs of the first layer, [inputs, nodes, columns].
 
     This is each input after propagation, and beside it the input itself if the convolution has an own term. Inputs are
     made one after another and written into the result, so that at most one exists besides it.

@@ -249,7 +249,7 @@ class NeighbourWaves(Method):
 
 
 def _against_prior(found: Tensor, perturbed: PerturbedGraph, prior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what answers say about each class, as log-odds against the prior; 0 for people who answered nothing."""
+    """Return the log-odds of each class against the prior, given the answers; 0 for people who answered nothing."""
     answered = np.logical_or.reduce([wave.has_answer for wave in perturbed.neighbour_waves])
     evidence = found.double().log_softmax(dim=1).numpy() - np.log(prior)
     return np.where(answered[:, None], evidence, 0)

@@ -94,7 +94,7 @@ class NeighbourMechanism(PackedForm, Hashable, Protocol):
         ...
 
     def class_columns(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what answers tell a network, or refuse answers that are not about classes.
+        """Return the inputs of a network from answers; refuse answers that are not about classes.
 
         Returns:
             Columns [answers, classes, columns], the share of each class last; and columns of whole answers
