@@ -29,11 +29,10 @@ from veilgraph.cli import main
 from veilgraph.client import send, withdraw
 from veilgraph.collector.app import CampaignApp
 from veilgraph.collector.auth import SESSION_COOKIE, Credentials, Role, new_role_token
-from veilgraph.collector.collector import Collector
+from veilgraph.collector.collector import Collector, SharedParts
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.served_campaign import ServedCampaign
 from veilgraph.collector.several import CampaignsTogether
-from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
 from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.schema import FeatureSchema

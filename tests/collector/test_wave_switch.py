@@ -35,10 +35,9 @@ from veilgraph.cli import main
 from veilgraph.collector.app import CampaignApp
 from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.collector.campaign_files import CampaignFiles, load_campaigns, make_collector
-from veilgraph.collector.collector import Collector
+from veilgraph.collector.collector import Collector, SharedParts
 from veilgraph.collector.documents import Documents
 from veilgraph.collector.served_campaign import ServedSeries
-from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
 from veilgraph.collector.wave_switch import WaveSwitch
 from veilgraph.errors import StoreError, StoreUnavailableError

@@ -15,11 +15,10 @@ from tests.support.collection import Collection
 from veilgraph.campaign import Campaign
 from veilgraph.collector.app import CampaignApp
 from veilgraph.collector.auth import Credentials
-from veilgraph.collector.collector import Collector
+from veilgraph.collector.collector import Collector, SharedParts
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.served_campaign import ServedCampaign
 from veilgraph.collector.server import ConnectionLimits, DeadlineProtocol, make_server
-from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from veilgraph.campaign.worth import features_in_words, hundred_in_words
+from veilgraph.campaign.assessment import features_in_words, hundred_in_words
 from veilgraph.cli._common import needs_extra, parse_bytes, show_progress
 from veilgraph.cli.completion import complete_method
 from veilgraph.cli.named_files import CollectionOptions, GraphFiles, GraphOptions

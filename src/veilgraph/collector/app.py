@@ -19,6 +19,7 @@ from veilgraph.campaign.assemble import check_graph
 from veilgraph.campaign.neighbours.series_folder import PublishedWave
 from veilgraph.collector import openapi
 from veilgraph.collector.auth import Credentials, Role, bearer_token, require_role
+from veilgraph.collector.collector import SharedParts
 from veilgraph.collector.dashboard import add_dashboard
 from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
 from veilgraph.collector.health import add_health
@@ -30,7 +31,6 @@ from veilgraph.collector.published import add_published, check_published
 from veilgraph.collector.retention import maintain_regularly
 from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.served_campaign import ServedCampaign
-from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
 from veilgraph.collector.submission import ReportSizes, add_submission
 from veilgraph.collector.validation import ReportValidator

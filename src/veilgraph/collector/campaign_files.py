@@ -30,12 +30,11 @@ from veilgraph.campaign.tokens import read_keys
 from veilgraph.collector.app import CampaignApp
 from veilgraph.collector.assessment_file import AssessmentFile, parse_duration
 from veilgraph.collector.auth import SESSION_COOKIE, Credentials, read_role_tokens
-from veilgraph.collector.collector import Application, Collector
+from veilgraph.collector.collector import Application, Collector, SharedParts
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.secret_files import check_secret_file, check_separate
 from veilgraph.collector.served_campaign import ServedCampaign, ServedSeries, published_files
 from veilgraph.collector.several import CampaignsTogether
-from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
 from veilgraph.collector.wave_switch import WaveSwitch
 from veilgraph.errors import CampaignError, RunError, VeilgraphError

@@ -2,14 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
-from veilgraph.collector.shared_parts import SharedParts
+from veilgraph.collector.bodies import Bodies
+from veilgraph.collector.middleware import Limits, TokenBuckets
+from veilgraph.collector.outages import DatabaseWatch
+from veilgraph.collector.report_writer import ReportWriter
+from veilgraph.collector.retention import purge_unserved_regularly
+from veilgraph.collector.store import ReportStore
+
+
+class SharedParts:
+    """The parts of a process that serves one campaign or several.
+
+    Args:
+        store: store of the reports of all campaigns.
+        limits: limits on requests. An address has one rate for all campaigns.
+        clock: Unix time.
+        maintenance_seconds: time between two looks at notices and retention dates.
+
+    Attributes:
+        store: store of the reports.
+        writer: the only writer of the store in this process.
+        buckets: rate limit of each sender.
+        bodies: bodies of requests that are being received or worked on.
+        batches: held while a batch of reports is worked on, so that there is one at a time.
+        database: whether the database answers.
+        served: ids of the campaigns.
+        assessing: held while a process computes an assessment, so that there is one such process at a time.
+        limits: limits on requests.
+        clock: Unix time.
+        maintenance_seconds: time between two looks at notices and retention dates.
+    """
+
+    def __init__(
+        self,
+        store: ReportStore,
+        *,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.time,
+        maintenance_seconds: float = 60.0,
+    ) -> None:
+        self.limits = limits = limits or Limits()
+        self.store, self.clock, self.maintenance_seconds = store, clock, maintenance_seconds
+        self.writer = ReportWriter(store, clock=clock)
+        self.buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
+        self.bodies = Bodies(self.buckets)
+        self.batches = asyncio.Lock()
+        self.served: set[str] = set()
+        self.assessing = asyncio.Lock()
+        self.database = DatabaseWatch(store.database)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Write reports as long as the context lasts; then commit those that wait, and close the store."""
+        self.writer.start()
+        purging = purge_unserved_regularly(self.store, self.served, clock=self.clock, seconds=self.maintenance_seconds)
+        tasks = [asyncio.create_task(self.database.watch()), asyncio.create_task(purging)]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self.writer.stop()
+            self.store.close()
 
 
 class Application(Protocol):

@@ -23,11 +23,11 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.plausibility import LEVEL, shift_per_liar
 from veilgraph.collector.arrivals_chart import arrivals_chart
 from veilgraph.collector.auth import SESSION_SECONDS, Role, end_session, require_role
+from veilgraph.collector.collector import SharedParts
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.export import write_parquet
 from veilgraph.collector.reminders import nodes_asked, nodes_to_remind, to_csv
 from veilgraph.collector.served_campaign import ServedCampaign
-from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.statistics import StatisticsCache
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph

@@ -7,7 +7,7 @@ import asyncio
 from fastapi import FastAPI
 
 from veilgraph.collector import openapi
-from veilgraph.collector.shared_parts import SharedParts
+from veilgraph.collector.collector import SharedParts
 
 
 def add_health(app: FastAPI, shared: SharedParts) -> None:

@@ -9,8 +9,8 @@ from fastapi import FastAPI, Request
 from veilgraph.campaign.receipt import Receipt, parse_receipt
 from veilgraph.collector import openapi
 from veilgraph.collector.auth import bearer_token
+from veilgraph.collector.collector import SharedParts
 from veilgraph.collector.errors import Refusal, RefusalReason
-from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.validation import ReportValidator, parse_body
 from veilgraph.errors import ReportError
 

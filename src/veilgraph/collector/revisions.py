@@ -1,21 +1,64 @@
 """Revised notices: a running collector takes up a changed campaign file, and scheduled rounds that open, by itself.
 
 Reports are bound to the other part of the document, so a file with another id is another campaign, and is not taken up.
+`WatchedFiles` says when files have changed, here and in the folder of a series.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.notice import time_in_words
 from veilgraph.campaign.round_schedule import ScheduledRound, due, read_schedule, schedule_path
-from veilgraph.collector.watched_files import WatchedFiles
 from veilgraph.errors import CampaignError
+
+logger = logging.getLogger("veilgraph.collector")
+
+
+class WatchedFiles:
+    """Files, and how they were when they were last looked at.
+
+    Args:
+        find: returns the files; they need not exist yet.
+        is_strict: whether a file that is not taken up is an error; a collector that runs logs it, and goes on.
+    """
+
+    def __init__(self, find: Callable[[], Iterable[Path]], *, is_strict: bool = False) -> None:
+        self._find, self._is_strict = find, is_strict
+        self._seen: frozenset[tuple[Path, int, int, int]] | None = None
+        self._said: set[tuple[Path, str]] = set()
+
+    def have_changed(self) -> bool:
+        """Return whether a file changed, came or went since the last call; the first call returns True."""
+        seen, self._seen = self._seen, self._signature()
+        return seen != self._seen
+
+    def look_again(self) -> None:
+        """Let the files count as changed, although they did not change."""
+        self._seen = None
+
+    def refuse(self, path: Path, why: str) -> None:
+        """Log why a file is not taken up, once; raise an error of it where files are only checked."""
+        if self._is_strict:
+            raise CampaignError(f"{path} is not taken up: {why}")
+        if (path, why) not in self._said:
+            self._said.add((path, why))
+            logger.error("%s is not taken up, and nothing changes: %s", path, why)
+
+    def _signature(self) -> frozenset[tuple[Path, int, int, int]]:
+        found = set()
+        with suppress(OSError):  # a file may be renamed at this moment
+            for path in self._find():
+                status = path.stat()
+                found.add((path, status.st_mtime_ns, status.st_size, status.st_ino))
+        return frozenset(found)
+
 
 logger = logging.getLogger("veilgraph.collector")
 

@@ -14,7 +14,7 @@ from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.auth import Credentials
-from veilgraph.collector.watched_files import WatchedFiles
+from veilgraph.collector.revisions import WatchedFiles
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph
 

@@ -17,11 +17,10 @@ from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
 from veilgraph.collector.app import add_boundaries, answer_refusals, new_app
-from veilgraph.collector.collector import Application
+from veilgraph.collector.collector import Application, SharedParts
 from veilgraph.collector.health import add_health
 from veilgraph.collector.metrics import Metrics
 from veilgraph.collector.participant_page import PageFile
-from veilgraph.collector.shared_parts import SharedParts
 
 logger = logging.getLogger("veilgraph.collector")
 

@@ -20,10 +20,10 @@ from starlette.routing import request_response
 from veilgraph.campaign.report import Report
 from veilgraph.collector import openapi
 from veilgraph.collector.auth import Credentials, bearer_token
+from veilgraph.collector.collector import SharedParts
 from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
 from veilgraph.collector.metrics import Metrics
 from veilgraph.collector.reports import Outcome, PutResult
-from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.validation import ReportValidator
 
 T = TypeVar("T")

@@ -21,8 +21,7 @@ from veilgraph.deploy.prediction import (
     write_prediction_shard,
     write_predictions_manifest,
 )
-from veilgraph.deploy.shard_reports import check_campaign
-from veilgraph.deploy.shared_reports import SharedReports
+from veilgraph.deploy.shard_reports import SharedReports, check_campaign
 from veilgraph.deploy.sources import split_reports
 from veilgraph.deploy.training import check_shared_method
 from veilgraph.distributed.exchange import Exchange

@@ -21,9 +21,8 @@ from veilgraph.campaign.neighbours.collection import NeighbourCollection
 from veilgraph.campaign.neighbours.series_folder import newest_document
 from veilgraph.campaign.screening import Screening
 from veilgraph.deploy.publish_wave import SERIES_SEED, read_collection
-from veilgraph.deploy.shard_reports import check_campaign
+from veilgraph.deploy.shard_reports import SharedReports, check_campaign
 from veilgraph.deploy.shards_of_tables import PARTS, write_shards_of_tables
-from veilgraph.deploy.shared_reports import SharedReports
 from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports, withdrawn_people
 from veilgraph.deploy.training_options import TrainingOptions
 from veilgraph.distributed.exchange import ALONE, Exchange

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from veilgraph.atomic_files import write_atomically
-from veilgraph.campaign.worth import features_in_words, hundred_in_words
+from veilgraph.campaign.assessment import features_in_words, hundred_in_words
 from veilgraph.deploy.group_shares import GroupShares
 from veilgraph.deploy.model_folder import CARD_PAGE
 from veilgraph.errors import MissingExtraError
