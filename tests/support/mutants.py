@@ -310,7 +310,7 @@ def drawn_mutants(folder: str, sample: int, seed: int) -> list[Mutant]:
 def main() -> None:
     """Try a sample of mutants, and print the survivors."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", help="folder or file below src/veilgraph, for example privacy or collector/purges")
+    parser.add_argument("folder", help="folder or file below src/veilgraph, for example privacy or collector/deletions")
     parser.add_argument("--sample", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
