@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 import veilgraph
 
@@ -27,9 +26,15 @@ RIDDLES = re.compile(r"\b(whoever|so many|got ready|handed back|lest|gone on fro
 PUBLIC_UNDERSCORES = {"_exit", "_fields", "_asdict", "_replace", "_make", "_value_"}
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """Return the nodes of a file."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def docstrings_of(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the name and the docstring of every module, class and function of a file."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
             yield getattr(node, "name", "module"), text
 
@@ -51,23 +56,21 @@ def words_of(sentence: str) -> int:
 
 def private_accesses(path: Path) -> Iterator[str]:
     """Yield every access `x._name` where x is neither `self`, `cls` nor an instance in the class that defines it."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    nodes = nodes_of(path)
+    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     defined |= {
         node.attr
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_self(node.value)
     }
     defined |= {
-        node.target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.startswith("__"):
             continue
         if not _is_self(node.value) and node.attr not in defined | PUBLIC_UNDERSCORES:
-            yield f"{path.name}:{node.lineno} {ast.unparse(node)}"
+            yield f"line {node.lineno}, {ast.unparse(node)}"
 
 
 def _is_self(node: ast.expr) -> bool:
@@ -75,41 +78,46 @@ def _is_self(node: ast.expr) -> bool:
     return named or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_docstrings_are_short_sentences_without_riddles(path: Path) -> None:
-    for name, text in docstrings_of(path):
-        assert not RIDDLES.findall(text), f"{name}: {text}"
-        for sentence in sentences_of(text):
-            assert words_of(sentence) <= LONGEST_SENTENCE, f"{name}: {sentence}"
+def too_long(text: str) -> list[str]:
+    """Return the sentences of a text that have too many words."""
+    return [sentence for sentence in sentences_of(text) if words_of(sentence) > LONGEST_SENTENCE]
 
 
-@pytest.mark.parametrize("path", FIRST_PAGES, ids=lambda path: path.name)
-def test_first_pages_are_short_sentences(path: Path) -> None:
-    for sentence in sentences_of(path.read_text(encoding="utf-8")):
-        assert words_of(sentence) <= LONGEST_SENTENCE, sentence
+def violations(paths: Iterable[Path], rule: Callable[[Path], Iterable[str]]) -> list[str]:
+    """Return what each file violates, with the file."""
+    return [f"{path.relative_to(ROOT)}: {each}" for path in paths for each in rule(path)]
 
 
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+def test_docstrings_are_short_sentences_without_riddles() -> None:
+    def rule(path: Path) -> Iterator[str]:
+        for name, text in docstrings_of(path):
+            yield from (f"{name}: {each}" for each in [*RIDDLES.findall(text), *too_long(text)])
+
+    assert violations(MODULES, rule) == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_module_uses_private_members_of_another(path: Path) -> None:
-    assert list(private_accesses(path)) == []
+def test_first_pages_are_short_sentences() -> None:
+    assert violations(FIRST_PAGES, lambda path: too_long(path.read_text(encoding="utf-8"))) == []
 
 
-@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_test_patches_a_private_name(path: Path) -> None:
-    patched = re.findall(r"""setattr\([^)\n]*["'.]_[a-z]\w*["']""", path.read_text(encoding="utf-8"), re.IGNORECASE)
-    assert patched == [], "make it a parameter"
+def test_no_module_uses_private_members_of_another() -> None:
+    assert violations(MODULES, private_accesses) == []
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_are_short_and_name_things_with_words(path: Path) -> None:
+def test_no_test_patches_a_private_name() -> None:
+    patched = re.compile(r"""setattr\([^)\n]*["'.]_[a-z]\w*["']""", re.IGNORECASE)
+    found = violations(TESTS, lambda path: patched.findall(path.read_text(encoding="utf-8")))
+    assert found == [], "make it a parameter"
+
+
+def test_scripts_are_short_and_name_things_with_words() -> None:
     """Prettier breaks lines of code and none of comments; `i` counts, and `$` finds an element."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 700
-    assert [line for line in lines if len(line) > 110] == []
-    assert (
-        re.findall(r"\b(?:const|let|function) ([a-hj-zA-Z])\b|[(,{] ?([a-hj-zA-Z])(?=[,)}] ?=)", "\n".join(lines)) == []
-    )
+    letter = re.compile(r"\b(?:const|let|function) [a-hj-zA-Z]\b|[(,{] ?[a-hj-zA-Z](?=[,)}] ?=)")
+
+    def rule(path: Path) -> Iterator[str]:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        yield from ["more than 700 lines"] if len(lines) > 700 else []
+        yield from (line for line in lines if len(line) > 110)
+        yield from letter.findall("\n".join(lines))
+
+    assert violations(SCRIPTS, rule) == []

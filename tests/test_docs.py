@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,7 @@ def commands_of(name: str | None) -> list[str]:
     return [] if name is None else [command for block in blocks_of(ROOT / name) for command in block.commands]
 
 
+@cache
 def prose_of(page: Path) -> str:
     """Return the page without its fenced blocks."""
     return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
@@ -317,15 +319,15 @@ def test_every_option_of_the_benchmarks_is_documented() -> None:
     assert {option for option in options if f"`{option}`" not in text} == set()
 
 
-@pytest.mark.parametrize("page", LINKED, ids=name_of)
-def test_relative_links_and_images_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):
-        if target.startswith(("https://", "http://")):
-            continue
-        file, _, anchor = target.partition("#")
-        found = (page.parent / file).resolve() if file else page
-        assert found.exists(), f"{name_of(page)} links to {target}, which is not there"
-        assert not anchor or anchor in anchors_of(found), f"{name_of(page)} links to {target}: no such heading"
+def test_relative_links_and_images_lead_somewhere() -> None:
+    for page in LINKED:
+        for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):
+            if target.startswith(("https://", "http://")):
+                continue
+            file, _, anchor = target.partition("#")
+            found = (page.parent / file).resolve() if file else page
+            assert found.exists(), f"{name_of(page)} links to {target}, which is not there"
+            assert not anchor or anchor in anchors_of(found), f"{name_of(page)} links to {target}: no such heading"
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -438,6 +440,7 @@ def code_words_of(page: Path) -> list[str]:
 RESULTS = {"runs", "site", "build", "dist"}
 
 
+@cache
 def is_path(word: str) -> bool:
     """Tell paths of this repository (`graph/io.py`, `tests/support/`) from commands, addresses and results."""
     first = word.split("/")[0]
@@ -445,25 +448,29 @@ def is_path(word: str) -> bool:
     return bool(re.fullmatch(r"[\w.*/-]+", word)) and ((first in parts and "/" in word) or word.endswith(".py"))
 
 
+@cache
 def found(path: str) -> list[Path]:
     """Return the files and folders that a path may mean: below the repository, or below the package."""
     return [match for folder in (ROOT, SOURCE) for match in folder.glob(path.rstrip("/"))]
 
 
-@pytest.mark.parametrize("page", PRESENT, ids=name_of)
-def test_every_path_that_a_page_names_exists(page: Path) -> None:
-    written = {block.file for block in blocks_of(page)}
-    missing = [word for word in code_words_of(page) if is_path(word) and word not in written and not found(word)]
-    assert missing == []
+def test_every_path_that_a_page_names_exists() -> None:
+    for page in PRESENT:
+        written = {block.file for block in blocks_of(page)}
+        missing = [word for word in code_words_of(page) if is_path(word) and word not in written and not found(word)]
+        assert missing == [], name_of(page)
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=name_of)
-def test_everything_that_looks_like_a_path_in_a_guide_is_one(page: Path) -> None:
-    paths = [word for word in code_words_of(page) if re.fullmatch(r"[\w.*-]+(?:/[\w.*-]+)*/?", word) and "/" in word]
-    assert [path for path in paths if path.split("/")[0] not in RESULTS and not found(path)] == []
-    assert paths
+def test_everything_that_looks_like_a_path_in_a_guide_is_one() -> None:
+    for page in GUIDES:
+        paths = [
+            word for word in code_words_of(page) if re.fullmatch(r"[\w.*-]+(?:/[\w.*-]+)*/?", word) and "/" in word
+        ]
+        assert [path for path in paths if path.split("/")[0] not in RESULTS and not found(path)] == [], name_of(page)
+        assert paths, name_of(page)
 
 
+@cache
 def importable(name: str) -> bool:
     """Return whether a dotted name is a module, or a name in one."""
     try:
@@ -473,33 +480,35 @@ def importable(name: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("page", PRESENT, ids=name_of)
-def test_every_module_and_name_in_a_page_can_be_imported(page: Path) -> None:
-    code = [*code_words_of(page), *(block.text for block in blocks_of(page) if block.language == "bash")]
-    dotted = {
-        name for text in code for name in re.findall(r"(?<![\w./-])(?:veilgraph|benchmarks|studies)(?:\.\w+)+", text)
-    }
-    missing = [name for name in sorted(dotted) if not importable(name)]
-    assert missing == []
+def test_every_module_and_name_in_a_page_can_be_imported() -> None:
+    for page in PRESENT:
+        code = [*code_words_of(page), *(block.text for block in blocks_of(page) if block.language == "bash")]
+        dotted = {
+            name
+            for text in code
+            for name in re.findall(r"(?<![\w./-])(?:veilgraph|benchmarks|studies)(?:\.\w+)+", text)
+        }
+        missing = [name for name in sorted(dotted) if not importable(name)]
+        assert missing == [], name_of(page)
 
 
-@pytest.mark.parametrize("page", PRESENT, ids=name_of)
-def test_names_that_follow_a_path_are_defined_in_that_file(page: Path) -> None:
+def test_names_that_follow_a_path_are_defined_in_that_file() -> None:
     """A page may write `path.py`: `name`, `other`."""
-    for path, names in re.findall(r"`([\w/]+\.py)`: (`[\w.]+`(?:(?:,| and) `[\w.]+`)*)", prose_of(page)):
-        text = "".join(match.read_text(encoding="utf-8") for match in found(path))
-        for name in re.findall(r"`([\w.]+)`", names):
-            last = re.escape(name.split(".")[-1])
-            defined = re.search(rf"^\s*(?:(?:def|class)\s+{last}\b|{last}\s*[:=])", text, flags=re.MULTILINE)
-            assert defined, f"{name_of(page)}: {path} does not define {name}"
+    for page in PRESENT:
+        for path, names in re.findall(r"`([\w/]+\.py)`: (`[\w.]+`(?:(?:,| and) `[\w.]+`)*)", prose_of(page)):
+            text = "".join(match.read_text(encoding="utf-8") for match in found(path))
+            for name in re.findall(r"`([\w.]+)`", names):
+                last = re.escape(name.split(".")[-1])
+                defined = re.search(rf"^\s*(?:(?:def|class)\s+{last}\b|{last}\s*[:=])", text, flags=re.MULTILINE)
+                assert defined, f"{name_of(page)}: {path} does not define {name}"
 
 
-@pytest.mark.parametrize("page", PRESENT, ids=name_of)
-def test_every_command_in_the_prose_exists(page: Path) -> None:
-    known = {" ".join(path[1:]) for path, _ in COMMANDS}
-    for word in code_words_of(page):
-        match = re.match(r"veilgraph ([a-z]+)", word)
-        assert not match or match[1] in known, f"{name_of(page)} names {word}"
+def test_every_command_in_the_prose_exists() -> None:
+    for page in PRESENT:
+        known = {" ".join(path[1:]) for path, _ in COMMANDS}
+        for word in code_words_of(page):
+            match = re.match(r"veilgraph ([a-z]+)", word)
+            assert not match or match[1] in known, f"{name_of(page)} names {word}"
 
 
 def tree_of_the_architecture() -> dict[str, str]:
@@ -555,10 +564,10 @@ def sentences_of(page: Path) -> Iterator[str]:
             yield from re.split(r"(?<=[.!?:;])\*?\s+", " ".join(text.split()))
 
 
-@pytest.mark.parametrize("page", FIRST_PAGES, ids=name_of)
-def test_sentences_of_the_first_pages_are_short(page: Path) -> None:
-    long = [sentence for sentence in sentences_of(page) if len(sentence.split()) > LONGEST_SENTENCE]
-    assert long == []
+def test_sentences_of_the_first_pages_are_short() -> None:
+    for page in FIRST_PAGES:
+        long = [sentence for sentence in sentences_of(page) if len(sentence.split()) > LONGEST_SENTENCE]
+        assert long == [], name_of(page)
 
 
 def test_every_location_of_the_nginx_recipe_says_who_asks_and_how() -> None:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.support.campaigns import campaign, classes
@@ -17,6 +15,7 @@ from veilgraph.collector.export import write_parquet
 from veilgraph.deploy.shard_reports import check_campaign, perturbed_from_shards, report_batches
 from veilgraph.deploy.shards_of_tables import write_shards_of_tables
 from veilgraph.errors import CampaignError, GraphError
+from veilgraph.graph.arrow import arrow
 from veilgraph.graph.shards import ShardFolder
 
 
@@ -27,6 +26,8 @@ def collected(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
 
 def exported(collected: Collected, folder: Path, **columns: Any) -> Path:
     """Write the reports of the collection as a table, in which the columns of the first reports are replaced."""
+    pa: Any = arrow()
+    pq: Any = arrow("parquet")
     path = folder / "reports.parquet"
     write_parquet(collected.campaign, reports_of(collected.perturbed, collected.campaign), path)
     table = pq.read_table(path)
@@ -112,7 +113,8 @@ def test_a_table_without_a_column_is_refused(collected: Collected, tmp_path: Pat
 
 def test_reports_of_another_campaign_or_graph_are_refused(collected: Collected, tmp_path: Path) -> None:
     asked = collected.campaign.asked
-    other = replace(collected.campaign, asked=replace(asked, nonce="0" * 32))
+    changed: dict[str, Any] = {"nonce": "0" * 32}
+    other = replace(collected.campaign, asked=replace(asked, **changed))
     with pytest.raises(CampaignError, match="holds reports of another campaign"):
         list(report_batches(str(exported(collected, tmp_path)), other))
     tables = collected.folder
@@ -129,9 +131,9 @@ def test_reports_of_another_campaign_or_graph_are_refused(collected: Collected, 
     with pytest.raises(CampaignError, match="holds reports of another campaign"):
         check_campaign(other, shards)
     elsewhere = replace(collected.campaign, asked=replace(asked, graph_sha256="0" * 64))
-    shards.manifest["campaign"] = elsewhere.id
+    renamed = replace(shards, manifest={**shards.manifest, "campaign": elsewhere.id})
     with pytest.raises(GraphError, match="is not the campaign's graph"):
-        check_campaign(elsewhere, shards)
+        check_campaign(elsewhere, renamed)
 
 
 def test_a_series_of_rounds_is_trained_from_its_store() -> None:

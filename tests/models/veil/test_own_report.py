@@ -100,8 +100,8 @@ def test_what_a_person_reports_does_not_change_their_prediction_without_it(label
             :, person
         ]
         assert np.ptp(np.diff(np.log(rows), axis=0)) < 0.4
-        rows = np.stack([veil.predict_proba(), again.predict_proba()])[:, person]
-        assert np.ptp(np.diff(np.log(rows), axis=0)) > 3.6
+        own = np.stack([veil.predict_proba(), again.predict_proba()])[:, person]
+        assert np.ptp(np.diff(np.log(own), axis=0)) > 3.6
 
 
 @CASES
