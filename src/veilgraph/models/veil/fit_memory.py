@@ -7,12 +7,13 @@ import torch
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.naive_bayes import num_sparse_answers
+from veilgraph.models.veil.attribute_views import HOPS, SIZES
 from veilgraph.models.veil.cross_fitting import any_features, max_folds
 from veilgraph.models.veil.fit_plan import FitPlan
 from veilgraph.reconstruct.operators import operators_of
 
 _VIEWS = 16
-"""Number of views, each of which leaves one array of log-probabilities."""
+"""Number of views without public attributes, each of which leaves one array of log-probabilities."""
 
 _COLUMNS = 176
 """Columns [nodes] of the widest other view: sums of 16 random signs for eight ranges of PageRank, and signs at work.
@@ -22,6 +23,9 @@ The space in which eigenvectors of a large graph are searched has 128.
 
 _EIGENVECTORS, _REPORT_COLUMNS, _MAX_REPORTS = 128, 256, 2**21
 """Columns [nodes] of eigenvectors and their means, and columns of the reports to which spectral views are fitted."""
+
+_ATTRIBUTE_COLUMNS = 720
+"""Columns [nodes] of the components of public attributes at work: bases of a subspace, scores and shrunk scores."""
 
 _NODE_ARRAYS = 10
 """Arrays [nodes, sets, classes] of one view at work: evidence, beliefs, sums of messages and temporary ones."""
@@ -72,11 +76,13 @@ def bytes_needed(perturbed: PerturbedGraph, *, sets_at_once: int | None = None, 
     nodes = communicator.max_extended_rows(perturbed.graph.num_nodes)
     edges = communicator.all_reduce_max(operators.message_graph.num_edges)
     reports = communicator.all_reduce_max(int(perturbed.has_label.sum()))
-    kept = _VIEWS * nodes * classes * (sets if any_features(perturbed) else 1)
+    public = perturbed.public is not None
+    views = _VIEWS + public * len(HOPS) * len(SIZES)
+    kept = views * nodes * classes * (sets if any_features(perturbed) else 1)
     columns = classes * (sets_at_once or sets)
     messages = columns * (2 * edges + _NODE_ARRAYS * nodes) + _EDGE_ARRAYS * edges
     spectral = _EIGENVECTORS * nodes + _REPORT_COLUMNS * min(reports, _MAX_REPORTS)
-    others = max(_COLUMNS * nodes + 2 * edges, spectral)
+    others = max(_COLUMNS * nodes + 2 * edges, spectral, public * _ATTRIBUTE_COLUMNS * nodes)
     # Log-probabilities exist twice while the views are joined, and a part of them while views are at work.
     working = max(views_at_once * max(messages, others) + kept // 2, 2 * kept)
     return 4 * (working + _ANSWER_ARRAYS * communicator.all_reduce_max(num_sparse_answers(perturbed)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.errors import FitError
-from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.graph import Graph, PerturbedGraph, PublicAttributes, Split
 from veilgraph.models.base import (
     DEFAULT_MEMORY,
     FitTask,
@@ -72,7 +72,8 @@ class Veil(Method):
       affinity learned from edges, where classes do more than attract themselves equally;
     - belief propagation of a stochastic block model with a learned attraction and the field of the non-edges;
     - a mixture over communities of all sizes;
-    - logistic regression on the leading 16 and 64 eigenvectors of the graph, which needs no homophily.
+    - logistic regression on the leading 16 and 64 eigenvectors of the graph, which needs no homophily;
+    - with public attributes, logistic regression on their components, as they are and smoothed over the graph.
 
     Every view is cross-fitted: computed without each fold of the label reports in turn. It is calibrated, and views
     are combined in a logarithmic opinion pool, both by the likelihood of the reports left out,
@@ -103,6 +104,7 @@ class Veil(Method):
         pool_: After fitting, the opinion pool of the views.
         feature_pool_: After fitting, the pool with feature likelihoods; None if they do not improve it.
         contamination_: After fitting, the label reports that were not randomized; None if none were found.
+        public_: After fitting, the names of the public columns that it read; none without public attributes.
         probabilities_: After fitting, class probabilities of the fitted graph, [nodes, classes].
         conformal_: After fitting, the coverage of sets of classes.
 
@@ -118,6 +120,7 @@ class Veil(Method):
     pool_: OpinionPool = field(init=False, repr=False, compare=False)
     feature_pool_: OpinionPool | None = field(init=False, default=None, repr=False, compare=False)
     contamination_: Contamination | None = field(init=False, default=None, repr=False, compare=False)
+    public_: tuple[str, ...] = field(init=False, default=(), repr=False, compare=False)
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
     conformal_: ConformalSets = field(init=False, repr=False, compare=False)
 
@@ -175,7 +178,7 @@ class Veil(Method):
             return self.probabilities_.copy()
         if (classes := perturbed.schema.num_classes) != self.probabilities_.shape[1]:
             raise FitError(f"the graph has {classes} classes, Veil was fitted for {self.probabilities_.shape[1]}")
-        labels = _cross_fitting(self, perturbed, self.contamination_)
+        labels = _cross_fitting(self, _with_columns(perturbed, self.public_), self.contamination_)
         if labels.reports.num_reports == 0:
             raise FitError("no labelled nodes: at least one node must report its label")
         operators = _bisecting_operators(self, perturbed.graph)
@@ -227,6 +230,8 @@ class Veil(Method):
         sets = self.conformal_.fitted_state()
         if self.contamination_ is not None:
             values["contamination"] = asdict(self.contamination_)
+        if self.public_:
+            values["public"] = list(self.public_)
         return FittedState(values=values | sets.values, arrays=arrays | sets.arrays)
 
     def restore(self, state: FittedState) -> None:
@@ -234,7 +239,8 @@ class Veil(Method):
         names = ("pool", "feature_pool") if "feature_pool.weights" in state.arrays else ("pool",)
         numbers = [f"{name}.{part}" for name in names for part in ("weights", "bias")]
         floats = dict.fromkeys(["probabilities", *numbers], NDArray[np.float32])
-        optional = {"contamination": dict[str, Any]} if "contamination" in state.values else {}
+        possible = {"contamination": dict[str, Any], "public": list[str]}
+        optional = {name: kind for name, kind in possible.items() if name in state.values}
         values = {"calibration": dict[str, list[float]], "objectives": dict[str, float]}
         state.check(floats | SAVED_TYPES | optional | values)
         check_types(state.values["objectives"], dict.fromkeys(names, float))
@@ -259,6 +265,7 @@ class Veil(Method):
             raise FitError(
                 f"sets are of {len(self.conformal_.reporting)} nodes, probabilities of {len(self.probabilities_)}"
             )
+        self.public_ = tuple(state.values.get("public", ()))
         described = state.values.get("contamination")
         self.contamination_ = None if described is None else Contamination.from_dict(described, *classes)
 
@@ -295,7 +302,7 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]], memory: int, checkpoint: ViewChe
 
         def finish(task: FitTask[Veil]) -> None:
             fitted, labels = task.method, _cross_fitting(task.method, task.perturbed, contamination)
-            fitted.contamination_ = contamination
+            fitted.contamination_, fitted.public_ = contamination, _names_of(task.perturbed.public)
             feature_pool = _fit_feature_pool(pool, terms, labels, operators)
             fitted.calibration_, fitted.pool_, fitted.feature_pool_ = dict(calibration), pool, feature_pool
             pooled = _pooled(pool, feature_pool, terms, labels, operators)
@@ -391,6 +398,22 @@ def _used_reports(method: Veil, perturbed: PerturbedGraph) -> PerturbedGraph:
     if method.uses_features or not perturbed.has_features.any():
         return perturbed
     return replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
+
+
+def _names_of(public: PublicAttributes | None) -> tuple[str, ...]:
+    return () if public is None else public.names
+
+
+def _with_columns(perturbed: PerturbedGraph, names: tuple[str, ...]) -> PerturbedGraph:
+    """Return the graph with the public columns of a fit; refuse one that lacks a column."""
+    public, known = perturbed.public, _names_of(perturbed.public)
+    if missing := [name for name in names if name not in known]:
+        raise FitError(
+            f"the graph has no public column '{missing[0]}', which the model was trained with: give it, or train the "
+            "model again"
+        )
+    columns = () if public is None else tuple(public[name] for name in names)
+    return replace(perturbed, public=PublicAttributes(columns) if columns else None)
 
 
 def _most_reports(tasks: Sequence[FitTask[Veil]]) -> PerturbedGraph:
@@ -539,7 +562,7 @@ def _groups(tasks: Sequence[FitTask[VeilT]]) -> Iterator[list[list[FitTask[VeilT
         reports = task.perturbed
         graph = reports.graph, resolve_device(task.method.device), reports.schema.num_classes
         shared = reports.labels.tobytes(), reports.has_label.tobytes(), reports.label_mechanism, task.method.seed
-        by_graph.setdefault(graph, {}).setdefault(shared, []).append(task)
+        by_graph.setdefault(graph, {}).setdefault((*shared, reports.public), []).append(task)
     return (list(groups.values()) for groups in by_graph.values())
 
 

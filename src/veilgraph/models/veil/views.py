@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.graph.graph import GraphSize
+from veilgraph.models.veil.attribute_views import attribute_views
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
 from veilgraph.models.veil.block_model import block_model_log_posterior
 from veilgraph.models.veil.calibration import BeliefView, View
@@ -37,6 +38,7 @@ The weaker belief propagation stops at the first.
 COMMUNITIES = "communities"
 """Name of the view of communities."""
 
+_ATTRIBUTES = "public attributes"
 _MAX_STRENGTH = 0.9
 _MAX_ITERATIONS = 40
 
@@ -79,6 +81,8 @@ def read_views(
         "PageRank": partial(_pagerank_views, labels, operators, seed),
         COMMUNITIES: partial(_community_view, labels, operators),
     }
+    if (public := labels.perturbed.public) is not None:
+        kinds[_ATTRIBUTES] = partial(attribute_views, public, labels, operators)
     at_once = labels.plan.views_at_once
 
     def computed(kind: str) -> dict[str, Result]:
@@ -91,8 +95,8 @@ def read_views(
         return remember(kind, partial(computed, kind))
 
     found = dict(zip(kinds, map_in_threads(kept, list(kinds), "Veil, kinds of views", at_once=at_once), strict=True))
-    order = ("PageRank", "weak beliefs", "strong beliefs", "block model", "spectral", COMMUNITIES)
-    return {name: each for kind in order for name, each in found[kind].items()}
+    order = ("PageRank", "weak beliefs", "strong beliefs", "block model", "spectral", COMMUNITIES, _ATTRIBUTES)
+    return {name: each for kind in order for name, each in found.get(kind, {}).items()}
 
 
 def _block_view(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:

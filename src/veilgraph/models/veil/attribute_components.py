@@ -1,0 +1,153 @@
+"""Principal components of public attributes that were smoothed over the graph."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from veilgraph.graph import PublicAttributes
+from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.sparse import repeated_product
+
+MAX_COMPONENTS = 128
+"""Components that are found; shrunk columns of more would have next to no variance."""
+
+_MAX_KEPT_BYTES = 2**28
+"""Components of a larger graph are not kept for the next fit."""
+
+_OVERSAMPLED, _ITERATIONS = 16, 4
+"""Directions beyond those that are needed, and iterations of the subspace (Halko, Martinsson and Tropp 2011)."""
+
+_SMALLEST = 1e-4
+"""Singular value, relative to the first one or to that of a standardised column, below which it is rounding."""
+
+_MAX_POWER = 20.0
+_NEGLIGIBLE = 1e-4
+"""Variance of a column, relative to the first one, below which it is left out."""
+
+
+class Components(NamedTuple):
+    r"""Principal components of :math:`S^h X` with centred columns.
+
+    Attributes:
+        scores: U, one column for each component, with a mean square of 1, [nodes, components].
+        singular_values: s, falling, [components].
+    """
+
+    scores: Tensor
+    singular_values: Tensor
+
+    def shrunk(self, size: float) -> Tensor:
+        r"""Return columns that count as `size` components: :math:`U s^a` with rows of a mean square of 1.
+
+        The effective number of components is :math:`(\sum_j s_j^{2a})^2 / \sum_j s_j^{4a}`. a is chosen so that it is
+        `size`, and 0 if there are no more. So what is learned from reports depends on the size alone, not on how fast
+        the spectrum of a data set falls.
+
+        >>> falling = Components(torch.ones(4, 2), torch.tensor([1.0, 0.5]))
+        >>> falling.shrunk(2)[0], falling.shrunk(1.0)[0]
+        (tensor([0.7071, 0.7071]), tensor([1.]))
+        """
+        values = self.singular_values.double() / float(self.singular_values[0])
+        low, high = 0.0, _MAX_POWER
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if _effective_number(values ** (2 * middle)) > size else (low, middle)
+        variances = values ** (2 * high)
+        kept = int((variances > _NEGLIGIBLE).sum())
+        weights = (variances[:kept] / variances[:kept].sum()).sqrt()
+        return (self.scores[:, :kept] * weights.to(self.scores)).contiguous()
+
+
+def _effective_number(variances: Tensor) -> float:
+    """Return the participation ratio of variances: their number if all are equal, 1 if one is much greater."""
+    return float(variances.sum().square() / variances.square().sum())
+
+
+def smoothed_components(public: PublicAttributes, operators: GraphOperators, hops: int) -> Components:
+    r"""Return the leading components of the attributes X, smoothed over the graph, and keep them for the next fit.
+
+    .. math:: B = \left( I - \tfrac1n 1 1^T \right) S^h X, \qquad S = (D + 1)^{-1/2} (A + I) (D + 1)^{-1/2}
+
+    B is not formed: randomized subspace iteration takes products with X, S and their transposes. With at most as many
+    columns as components it is exact. Where smoothing left no difference, the one component is 0.
+
+    Args:
+        public: The attributes.
+        operators: The graph.
+        hops: h.
+    """
+    kept = 4 * operators.num_nodes * MAX_COMPONENTS <= _MAX_KEPT_BYTES
+    return (_kept_components if kept else _components)(public, operators, hops)
+
+
+def _components(public: PublicAttributes, operators: GraphOperators, hops: int) -> Components:
+    columns = _Columns.of(public)
+
+    def smoothed(rows: Tensor) -> Tensor:
+        return repeated_product(operators.closed_symmetric.matrix, rows.to(operators.device), hops)
+
+    def times(right: NDArray[np.float32]) -> Tensor:
+        found = smoothed(torch.from_numpy(columns.times(right)))
+        return found - found.mean(0)
+
+    def transposed(left: Tensor) -> NDArray[np.float32]:
+        return columns.transposed(smoothed((left - left.mean(0)).contiguous()).cpu().numpy())
+
+    width = columns.count
+    if width <= MAX_COMPONENTS + _OVERSAMPLED:
+        basis = torch.linalg.qr(times(np.eye(width, dtype=np.float32))).Q
+    else:
+        start = np.random.default_rng(0).standard_normal((width, MAX_COMPONENTS + _OVERSAMPLED), dtype=np.float32)
+        basis = torch.linalg.qr(times(start)).Q
+        for _ in range(_ITERATIONS):
+            basis = torch.linalg.qr(times(np.linalg.qr(transposed(basis)).Q)).Q
+    left, values, _ = torch.linalg.svd(torch.from_numpy(transposed(basis).T).to(basis), full_matrices=False)
+    if float(values[0]) < _SMALLEST * operators.num_nodes**0.5:
+        return Components(basis.new_zeros(len(basis), 1), values.new_ones(1))
+    kept = min(MAX_COMPONENTS, int((values > _SMALLEST * values[0]).sum()))
+    scores = (basis @ left[:, :kept]).mul_(operators.num_nodes**0.5)
+    return Components(scores, values[:kept])
+
+
+_kept_components = lru_cache(maxsize=6)(_components)
+
+
+class _Columns(NamedTuple):
+    """All columns of the attributes, those of dense blocks and those of sparse ones.
+
+    Attributes:
+        dense: Dense columns, [nodes, columns].
+        sparse: Sparse columns of scipy, [nodes, columns].
+    """
+
+    dense: NDArray[np.float32]
+    sparse: Any
+
+    @classmethod
+    def of(cls, public: PublicAttributes) -> _Columns:
+        from scipy.sparse import csr_array, hstack
+
+        blocks, none = public.encoded(), np.zeros((public.num_nodes, 0), dtype=np.float32)
+        dense = [block for block in blocks if isinstance(block, np.ndarray)]
+        sparse: list[Any] = [block for block in blocks if not isinstance(block, np.ndarray)]
+        return cls(np.concatenate([none, *dense], axis=1), hstack([csr_array(none), *sparse], format="csr"))
+
+    @property
+    def count(self) -> int:
+        """Number of columns."""
+        return int(self.dense.shape[1] + self.sparse.shape[1])
+
+    def times(self, right: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return X @ right."""
+        split = self.dense.shape[1]
+        return np.asarray(self.dense @ right[:split] + self.sparse @ right[split:], dtype=np.float32)
+
+    def transposed(self, left: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return X^T @ left."""
+        return np.concatenate([self.dense.T @ left, self.sparse.T @ left]).astype(np.float32)
