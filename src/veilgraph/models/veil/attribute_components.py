@@ -99,7 +99,7 @@ def _components(public: PublicAttributes, operators: GraphOperators, hops: int) 
     def transposed(left: Tensor) -> NDArray[np.float32]:
         return columns.transposed(smoothed((left - left.mean(0)).contiguous()).cpu().numpy())
 
-    width = columns.count
+    width = columns.width
     if width <= MAX_COMPONENTS + _OVERSAMPLED:
         basis = torch.linalg.qr(times(np.eye(width, dtype=np.float32))).Q
     else:
@@ -136,10 +136,11 @@ class _Columns(NamedTuple):
         blocks, none = public.encoded(), np.zeros((public.num_nodes, 0), dtype=np.float32)
         dense = [block for block in blocks if isinstance(block, np.ndarray)]
         sparse: list[Any] = [block for block in blocks if not isinstance(block, np.ndarray)]
-        return cls(np.concatenate([none, *dense], axis=1), hstack([csr_array(none), *sparse], format="csr"))
+        empty: Any = csr_array(none)
+        return cls(np.concatenate([none, *dense], axis=1), hstack([empty, *sparse], format="csr"))
 
     @property
-    def count(self) -> int:
+    def width(self) -> int:
         """Number of columns."""
         return int(self.dense.shape[1] + self.sparse.shape[1])
 
