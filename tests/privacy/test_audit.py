@@ -3,51 +3,54 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import beta, binom
 
+from tests.support.broken_mechanisms import (
+    ForgetfulGRRFS,
+    GenerousAnswer,
+    GenerousGRR,
+    HonestAboutFiveGRR,
+    LeakingGRR,
+    SeededAnswer,
+    SeededGRR,
+    SeededGRRFS,
+    SeededSeries,
+    TimidGRR,
+    TimidGRRFS,
+    fair_bit,
+    seeded_bit,
+)
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.audit import (
+    AuditResult,
+    audit_command,
+    audit_randomizer,
     statistical_audit,
+    statistical_list_audit,
     statistical_turns_audit,
     worst_case_attribute_epsilon,
     worst_case_epsilon,
 )
 from veilgraph.privacy.epsilon import ListRelation
-from veilgraph.privacy.mechanisms import GRR, GRRFS, Mechanism, MultiBit, NeighbourhoodClass, RandomIntegers
+from veilgraph.privacy.mechanisms import (
+    GRR,
+    GRRFS,
+    JointGRR,
+    LongitudinalGRR,
+    Mechanism,
+    MultiBit,
+    NeighbourhoodClass,
+    SubsetSelection,
+)
 from veilgraph.privacy.mechanisms.base import Record, Report
-
-
-class GenerousGRR(GRR):
-    """A GRR that claims its epsilon and spends twice as much."""
-
-    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """Randomize with twice the budget."""
-        return GRR(self.domain_size, 2 * self.epsilon).randomize(values, rng=rng)
-
-
-class ForgetfulGRRFS(GRRFS):
-    """A GRR-FS that reports its last feature unrandomized: one mistake in a correct implementation."""
-
-    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """Randomize all features except the last."""
-        reports = super().randomize(values, rng=rng)
-        reports[:, -1] = values[:, -1]
-        return reports
-
-
-class GenerousAnswer(NeighbourhoodClass):
-    """An answer about neighbours that claims its epsilon and spends twice as much."""
-
-    def randomize(self, sums: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """Randomize with twice the budget."""
-        return NeighbourhoodClass(self.num_classes, 2 * self.epsilon, self.size).randomize(sums, rng=rng)
 
 
 class LopsidedGRR(GRR):
@@ -72,38 +75,189 @@ class WordyGRR(GRR):
         return Fraction(0) if report == (self.domain_size,) else super().probability(report, record)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-def test_the_lower_bound_lies_below_the_true_epsilon_as_often_as_it_says(epsilon: float) -> None:
-    mechanism, seeds = GRR(3, epsilon), 20
-    bounds = [
-        statistical_audit(mechanism, trials=20_000, rng=np.random.default_rng(seed)).lower_bound
-        for seed in range(seeds)
-    ]
-    # Each bound errs with probability 1% at most; more than `allowed` errors among 20 have probability below 1e-6.
-    allowed = binom.isf(1e-6, seeds, 0.01)
-    assert sum(bound > mechanism.privacy_loss.user_level for bound in bounds) <= allowed
+def draw(mechanism: Mechanism, trials: int, seed: int = 0, **options: Any) -> AuditResult:
+    """Audit without fresh processes, which take a second."""
+    options = {"fresh_processes": False} | options
+    return statistical_audit(mechanism, trials=trials, rng=np.random.default_rng(seed), **options)
+
+
+SOUND = [
+    GRR(2, 1.0),
+    GRR(7, 1.0),
+    GRR(2, 0.1),
+    GRR(40, 3.0),
+    GRRFS((2, 2, 2), sampled=2, epsilon=1.0),
+    GRRFS((2, 3, 4) * 4, sampled=5, epsilon=0.5),
+    JointGRR((2,) * 12, sampled=3, epsilon=1.0),
+    SubsetSelection(9, 1.0),
+    MultiBit((0.0,) * 4, (1.0,) * 4, sampled=2, epsilon=1.0),
+    LongitudinalGRR(3, 2.0, 1.0, rounds=3, values=2),
+]
+
+
+@pytest.mark.parametrize("mechanism", SOUND, ids=repr)
+def test_a_true_claim_is_refuted_as_seldom_as_the_confidence_says(mechanism: Mechanism) -> None:
+    seeds = 20
+    refuted = sum(draw(mechanism, 4000, seed, confidence=0.95).refuted for seed in range(seeds))
+    # Each audit errs with probability 5% at most; more than `allowed` of 20 have probability below 1e-5.
+    assert refuted <= binom.isf(1e-5, seeds, 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [GRR(2, 1.0), GRR(7, 1.0), GRRFS((2, 2, 2), sampled=2, epsilon=1.0)], ids=repr)
+def test_two_thousand_audits_of_a_true_claim_refute_at_most_one_per_cent(mechanism: Mechanism) -> None:
+    repetitions = 2000
+    refuted = sum(draw(mechanism, 4000, seed).refuted for seed in range(repetitions))
+    assert refuted <= binom.isf(1e-3, repetitions, 0.01)
+
+
+def test_a_claim_below_the_truth_by_half_a_per_cent_is_refuted() -> None:
+    mechanism = GRR(2, 1.0)
+    result = draw(mechanism, 4_000_000, claim=0.995 * mechanism.privacy_loss.user_level)
+    # Half of the draws are bets, right with R = e / (1 + e): the log-odds have the standard error
+    # 1 / sqrt(2e6 R (1 - R)) = 0.0016, and the bound lies 2.81 of them below, at 0.25 / 2 / 4 = 0.12 per cent each.
+    assert result.lower_bound > 0.995
+    assert result.reasons == ("the reports reveal more than the claim",)
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.99])
+def test_the_bound_is_that_of_clopper_and_pearson_for_the_bets_at_their_share_of_the_error(confidence: float) -> None:
+    result = draw(GRR(7, 1.0), 20_000, confidence=confidence)
+    proof = result.evidence
+    # Two tests (epsilon, stated probabilities) and four bets share the error.
+    share = float(beta.ppf((1 - confidence) / 2 / 4, proof.right, proof.wrong + 1))
+    assert result.lower_bound == pytest.approx(math.log(share / (1 - share) * (proof.records - 1)), rel=1e-9)
+
+
+def test_bets_are_counted_on_draws_that_did_not_choose_them() -> None:
+    # Reports are nearly uniform, so the bets that look best on the draws that choose them are merely lucky.
+    bounds = [draw(GRR(20, 0.01), 10_000, seed, confidence=0.9).lower_bound for seed in range(20)]
+    assert sum(bound > 0.01 for bound in bounds) <= binom.isf(1e-5, 20, 0.05)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_the_lower_bound_comes_close_to_the_true_epsilon(epsilon: float) -> None:
-    result = statistical_audit(GRR(2, epsilon), trials=200_000, rng=np.random.default_rng(0))
-    # Three quarters of the trials give a binomial share R; sd of its log-odds = 1 / sqrt(n R (1 - R)). The bound lies
-    # 2.4 of them below the estimate, and the estimate within 5 of the truth.
+    result = draw(GRR(2, epsilon), 200_000)
+    # Half of the trials give a binomial share R; sd of its log-odds = 1 / sqrt(n R (1 - R)). The bound lies 3.1 of them
+    # below the estimate, and the estimate within 5 of the truth.
     share = 1 / (1 + math.exp(-epsilon))
-    error = 1 / math.sqrt(150_000 * share * (1 - share))
-    assert epsilon - (5 + 2.4) * error < result.lower_bound
+    error = 1 / math.sqrt(100_000 * share * (1 - share))
+    assert epsilon - (5 + 3.1) * error < result.lower_bound
+
+
+TOO_MUCH = "the reports reveal more than the claim", "the reports do not have the stated probabilities"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "trials"),
+    [
+        pytest.param(GenerousGRR(2, 1.0), 20_000, id="twice-the-budget"),
+        pytest.param(GenerousGRR(40, 0.5), 100_000, id="twice-the-budget-of-40-values"),
+        pytest.param(ForgetfulGRRFS((2,) * 53, sampled=10, epsilon=0.01), 100_000, id="one-feature-forgotten"),
+        pytest.param(HonestAboutFiveGRR(7, 1.0), 4_000, id="one-class-unrandomized"),
+    ],
+)
+def test_a_mechanism_that_leaks_more_than_it_claims_is_refuted(mechanism: Mechanism, trials: int) -> None:
+    assert draw(mechanism, trials).reasons == TOO_MUCH
+
+
+def test_an_answer_about_lists_that_leaks_more_than_it_claims_is_refuted() -> None:
+    rng = np.random.default_rng(0)
+    result = statistical_list_audit(
+        [GenerousAnswer(3, 1.0)], ListRelation.ANY_LISTS, trials=8000, rng=rng, fresh_processes=False
+    )
+    assert result.reasons == TOO_MUCH
+
+
+@pytest.mark.slow
+def test_a_leak_of_one_per_cent_of_one_class_is_found_with_two_million_draws() -> None:
+    # ln P(5 | 5) / P(5 | other) is 1.0219. With half a million draws most audits miss it.
+    results = [draw(LeakingGRR(7, 1.0), 2_000_000, seed) for seed in range(3)]
+    assert [result.refuted for result in results] == [True] * 3
+
+
+@pytest.mark.parametrize("mechanism", [TimidGRR(5, 1.0), TimidGRRFS((2,) * 30, sampled=20, epsilon=1.0)], ids=repr)
+def test_reports_without_the_stated_probabilities_are_refuted_though_they_reveal_less(mechanism: Mechanism) -> None:
+    result = draw(mechanism, 40_000)
+    assert result.reasons == ("the reports do not have the stated probabilities",)
+
+
+FIXED = "the reports of two processes agree: the noise has a fixed seed"
 
 
 @pytest.mark.parametrize(
     "mechanism",
     [
-        pytest.param(GenerousGRR(2, 1.0), id="twice-the-budget"),
-        pytest.param(GenerousGRR(40, 0.5), id="twice-the-budget-of-40-values"),
-        pytest.param(ForgetfulGRRFS((2,) * 53, sampled=10, epsilon=0.01), id="one-feature-forgotten"),
+        SeededGRR(7, 1.0),
+        SeededGRRFS((2,) * 5, sampled=2, epsilon=1.0),
+        SeededSeries(3, 2.0, 1.0, rounds=3, values=2),
+    ],
+    ids=repr,
+)
+def test_a_fixed_seed_of_the_noise_is_found_in_fresh_processes(mechanism: Mechanism) -> None:
+    assert FIXED in draw(mechanism, 2000, fresh_processes=True).reasons
+    assert FIXED not in draw(mechanism, 2000).reasons
+
+
+def test_a_fixed_seed_of_answers_about_lists_is_found() -> None:
+    rng = np.random.default_rng(0)
+    result = statistical_list_audit([SeededAnswer(3, 1.0)], ListRelation.ANY_LISTS, trials=2000, rng=rng)
+    assert result.reasons == (FIXED,)
+
+
+def test_a_function_is_audited_on_the_records_that_are_given() -> None:
+    truth = math.log(3)
+    found = [audit_randomizer(fair_bit, [0, 1], claim=claim, trials=8000) for claim in (truth, 0.8)]
+    assert [each.reasons for each in found] == [(), ("the reports reveal more than the claim",)]
+    assert found[0].stated_p_value is None
+    assert found[0].repeats_p_value is not None
+    assert audit_randomizer(seeded_bit, [0, 1], claim=truth, trials=2000).reasons == (FIXED,)
+
+
+def test_a_function_that_no_process_can_import_is_audited_without_fresh_processes() -> None:
+    result = audit_randomizer(lambda bit: fair_bit(bit), [0, 1], claim=math.log(3), trials=4000)
+    assert (result.refuted, result.repeats_p_value) == (False, None)
+
+
+def test_floats_are_found_by_the_place_of_their_last_bit() -> None:
+    rng = np.random.default_rng(5)
+    result = audit_randomizer(
+        lambda value: value + rng.laplace(), [0.0, 1.0], claim=1.0, trials=4000, fresh_processes=False
+    )
+    assert result.lower_bound > 3
+
+
+COMMAND = """
+import random, sys
+for line in sys.stdin:
+    bit = int(line)
+    print(bit if random.random() < 0.75 else 1 - bit)
+"""
+
+
+def test_a_command_is_audited_and_its_fixed_seed_is_found(tmp_path: Path) -> None:
+    program = tmp_path / "lie.py"
+    program.write_text(COMMAND, encoding="utf-8")
+    command = f"{sys.executable} {program}"
+    found = [audit_command(command, ["0", "1"], claim=claim, trials=20_000) for claim in (math.log(3), 0.9)]
+    assert [each.reasons for each in found] == [(), ("the reports reveal more than the claim",)]
+    program.write_text(COMMAND.replace("import random, sys", "import random, sys; random.seed(1)"), encoding="utf-8")
+    assert audit_command(command, ["0", "1"], claim=2.0, trials=1000).reasons == (FIXED,)
+
+
+@pytest.mark.parametrize(
+    ("command", "records", "message"),
+    [
+        ("no-such-command", ["0", "1"], "the command cannot be run"),
+        (f"{sys.executable} -c 'raise SystemExit(3)'", ["0", "1"], "ended with exit code 3"),
+        (f"{sys.executable} -c 'print(1)'", ["0", "1"], "wrote 1 lines for 250 records"),
+        ("true", ["0"], "there are 1 records: an audit compares at least two"),
+        ("true", ["0", "1", "2"], "there are 3 records: at 1000 draws an audit takes at most 2"),
     ],
 )
-def test_a_mechanism_that_leaks_more_than_it_claims_is_refuted(mechanism: Mechanism) -> None:
-    assert statistical_audit(mechanism, trials=100_000, rng=np.random.default_rng(0)).refuted
+def test_a_command_that_cannot_be_audited_is_refused(command: str, records: list[str], message: str) -> None:
+    with pytest.raises(BudgetError, match=message):
+        audit_command(command, records, claim=1.0, trials=1000)
 
 
 def test_enumeration_finds_a_report_that_gives_a_record_away() -> None:
@@ -131,24 +285,18 @@ def test_enumeration_compares_only_records_that_differ_in_the_feature() -> None:
     ids=repr,
 )
 def test_a_mechanism_that_is_not_private_is_refuted(mechanism: Mechanism) -> None:
-    result = statistical_audit(mechanism, trials=20_000, rng=np.random.default_rng(0), claim=4.0)
-    assert result.refuted
-    assert not statistical_audit(mechanism, trials=20_000, rng=np.random.default_rng(0)).refuted
+    assert draw(mechanism, 20_000, claim=4.0).refuted
+    assert not draw(mechanism, 20_000).refuted
 
 
 def test_more_confidence_means_a_lower_bound() -> None:
-    bounds = [
-        statistical_audit(GRR(2, 1.0), trials=20_000, rng=np.random.default_rng(0), confidence=confidence).lower_bound
-        for confidence in (0.5, 0.9, 0.99, 0.999999)
-    ]
+    bounds = [draw(GRR(2, 1.0), 20_000, confidence=confidence).lower_bound for confidence in (0.5, 0.9, 0.99, 0.999999)]
     assert bounds == sorted(set(bounds), reverse=True)
 
 
 def test_a_result_names_the_claim_the_confidence_and_the_trials() -> None:
     drawn: list[int] = []
-    result = statistical_audit(
-        GRR(2, 1.0), trials=120_001, rng=np.random.default_rng(0), claim=0.9, confidence=0.95, progress=drawn.append
-    )
+    result = draw(GRR(2, 1.0), 120_001, claim=0.9, confidence=0.95, progress=drawn.append)
     assert (result.claim, result.confidence, result.trials) == (0.9, 0.95, 120_001)
     assert sum(drawn) == 120_001
     assert len(drawn) > 2
@@ -156,7 +304,7 @@ def test_a_result_names_the_claim_the_confidence_and_the_trials() -> None:
 
 
 def test_a_seed_determines_an_audit() -> None:
-    first, again = (statistical_audit(GRR(2, 1.0), trials=2000, rng=np.random.default_rng(3)) for _ in range(2))
+    first, again = (draw(GRR(2, 1.0), 2000, 3) for _ in range(2))
     assert first == again
 
 
@@ -192,6 +340,7 @@ def test_in_turns_the_claim_is_that_of_the_dearest_wave_and_each_wave_is_tested_
         trials=40_000,
         rng=np.random.default_rng(0),
         confidence=1 - 1e-6,
+        fresh_processes=False,
         progress=drawn.append,
     )
     ends = 2 if relation is ListRelation.ONE_RELATIONSHIP else 1
@@ -204,6 +353,12 @@ def test_in_turns_the_claim_is_that_of_the_dearest_wave_and_each_wave_is_tested_
 def test_a_claim_about_waves_in_turns_that_is_too_low_is_refuted() -> None:
     waves = [NeighbourhoodClass(4, 1.0), NeighbourhoodClass(4, 3.0)]
     found = statistical_turns_audit(
-        waves, ListRelation.ANY_LISTS, trials=20_000, rng=np.random.default_rng(0), claim=2.0, confidence=1 - 1e-6
+        waves,
+        ListRelation.ANY_LISTS,
+        trials=20_000,
+        rng=np.random.default_rng(0),
+        claim=2.0,
+        confidence=1 - 1e-6,
+        fresh_processes=False,
     )
     assert [each.refuted for each in found.values()] == [False, True]

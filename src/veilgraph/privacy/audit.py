@@ -6,21 +6,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import BudgetError
+from veilgraph.privacy.auditing.columns import Encoder, with_precision
+from veilgraph.privacy.auditing.fresh_process import repeats_p_value
+from veilgraph.privacy.auditing.guesses import EXTREMES, Bet, Group, Learned, Sample, guesses, nominate, proven_epsilon
+from veilgraph.privacy.auditing.sources import (
+    MOST_RECORDS,
+    CommandSource,
+    FunctionSource,
+    ListSource,
+    MechanismSource,
+    Source,
+    chunks_of,
+)
+from veilgraph.privacy.auditing.stated import StatedCheck
 from veilgraph.privacy.epsilon import NOT_PRIVATE, ListLoss, ListRelation, NeighbourRelation, Relation
 from veilgraph.privacy.mechanisms import Mechanism, NeighbourMechanism
 from veilgraph.privacy.mechanisms.base import Record
 from veilgraph.privacy.mechanisms.integer_table import log_ratio
 
-_CHUNK = 50_000
-# Columns of sums that are drawn from at once.
-_LIST_CHUNK = 2_000_000
-_PILOT_SHARE = 0.25
-_THRESHOLDS = 200
+_LEARNING_SHARE = 0.25
+_NOMINATING_SHARE = 0.25
+_BETS = 4
+_DRAWS_OF_A_RECORD = 500
 
 
 def worst_case_epsilon(mechanism: Mechanism, relation: NeighbourRelation = NeighbourRelation.USER_LEVEL) -> float:
@@ -75,24 +88,54 @@ def _largest_log_ratio(mechanism: Mechanism, report: tuple[int, ...], records: l
 
 
 @dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The bets that prove the highest epsilon: `guesses.py` says what a bet is.
+
+    Attributes:
+        right: bets that named the true record.
+        wrong: bets that named another one.
+        records: number of records that a bet is among.
+        error: chance that so many right bets prove an epsilon that is too high, at most.
+    """
+
+    right: int
+    wrong: int
+    records: int
+    error: float
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon that is proven."""
+        return proven_epsilon(self.right, self.wrong, self.records, self.error)
+
+
+@dataclass(frozen=True, kw_only=True)
 class AuditResult:
     """Result of a statistical audit.
 
     Attributes:
         claim: the epsilon that was tested.
-        lower_bound: lower bound on the mechanism's epsilon, at the stated confidence.
-        confidence: confidence of the lower bound.
-        refuted: whether the lower bound lies above the claim.
-        trials: number of reports drawn, including the pilot.
+        lower_bound: lower bound on the randomizer's epsilon, at the stated confidence.
+        confidence: confidence of all tests together: the chance that a true claim is refuted is at most the rest.
+        refuted: whether any test refutes.
+        reasons: the tests that refute, in words.
+        trials: number of reports drawn, without those of fresh processes.
         relation: neighbour relation of the claim and of the bound.
+        evidence: the bets behind the lower bound.
+        stated_p_value: chance that reports deviate so far from stated probabilities; None where none are stated.
+        repeats_p_value: chance that two processes agree so often; None where this was not tested.
     """
 
     claim: float
     lower_bound: float
     confidence: float
     refuted: bool
+    reasons: tuple[str, ...]
     trials: int
     relation: Relation = NeighbourRelation.USER_LEVEL
+    evidence: Evidence
+    stated_p_value: float | None
+    repeats_p_value: float | None
 
 
 def statistical_audit(
@@ -102,26 +145,31 @@ def statistical_audit(
     rng: np.random.Generator,
     claim: float | None = None,
     confidence: float = 0.99,
+    fresh_processes: bool = True,
     progress: Callable[[int], None] = lambda drawn: None,
 ) -> AuditResult:
-    r"""Bound the user-level epsilon from below, from reports on two records.
+    r"""Test the user-level epsilon of a mechanism, and its stated probabilities, with reports that it draws.
 
-    Each trial flips a coin between two extreme records x and x' and draws one report. Its score is the log-likelihood
-    ratio of the drawn record against the other, computed from the channel. By the definition of LDP, a score of at
-    least t is at most e^epsilon times as likely as a score of at most -t. Among the trials with either outcome, the
-    share R of the first is therefore at most e^epsilon / (1 + e^epsilon), and
+    The mechanism is not trusted: scores are learned from draws. The stated log-likelihoods of the two extreme records
+    are one score more, and the bound holds whatever a score is. On a small domain all pairs of records are
+    compared; on a large one those of a designed set (`designed_records`). Three tests share the error
+    :math:`1 - \text{confidence}` equally:
 
-    .. math:: \epsilon \ge \ln \frac{R}{1 - R}
-
-    with R replaced by its Clopper-Pearson lower bound. A quarter of the trials are a pilot that chooses t. The bound
-    comes from the other trials, which are independent of the pilot.
+    - **Epsilon.** A quarter of the draws learns how likely each report is for each record. Another quarter nominates
+      the four bets that promise most. The other half of the draws is of their records, and bounds epsilon from below:
+      Clopper-Pearson, each bet at a quarter of this test's error.
+    - **Stated probabilities.** Sampled reports are compared with `log_likelihood` by exact binomial tests with
+      Bonferroni's correction.
+    - **Fixed seeds.** Two fresh processes draw reports of the same records with the system's randomness. Fisher's exact
+      test finds reports that agree more often than two of one process.
 
     Args:
         mechanism: the mechanism to audit.
         trials: number of reports to draw.
         rng: random generator of the reports.
         claim: the epsilon to test. Default: the mechanism's exact user-level epsilon.
-        confidence: confidence of the lower bound.
+        confidence: confidence of the result.
+        fresh_processes: whether to look for fixed seeds; it takes about a second.
         progress: called with the number of reports drawn since the last call.
 
     >>> from veilgraph.privacy.mechanisms import GRR
@@ -129,8 +177,76 @@ def statistical_audit(
     True
     """
     claim = mechanism.privacy_loss.under(NeighbourRelation.USER_LEVEL) if claim is None else claim
-    _check_audit(trials, claim, confidence)
-    return _judge(_scores(mechanism, trials, rng, progress), claim, confidence, NeighbourRelation.USER_LEVEL)
+    test = _Test(claim, confidence, NeighbourRelation.USER_LEVEL, fresh_processes)
+    source = MechanismSource.of(mechanism, _most_records(trials))
+    return _audit(source, test, trials, rng, progress)
+
+
+def audit_randomizer(
+    randomizer: Callable[[Any], object],
+    records: Sequence[object],
+    *,
+    claim: float,
+    trials: int,
+    rng: np.random.Generator | None = None,
+    confidence: float = 0.99,
+    fresh_processes: bool = True,
+    progress: Callable[[int], None] = lambda drawn: None,
+) -> AuditResult:
+    """Test the epsilon of any function that makes one report of one record, for any two of some records.
+
+    The function has its own randomness. What it returns may be a number, a text, or lists, sets and arrays of them.
+    A report that holds random keys, such as the seed of a hash, says more when it is decoded first: what is computed
+    from a report alone cannot raise its epsilon, so a claim must hold for it too.
+
+    Fixed seeds are looked for where a fresh process can import the function by its name.
+
+    Args:
+        randomizer: the function to audit.
+        records: records that it is tried on; the claim is about any two of them.
+        claim: the epsilon to test.
+        trials: number of reports to draw.
+        rng: random generator of the order of records; default: a fresh one.
+        confidence: confidence of the result.
+        fresh_processes: whether to look for fixed seeds.
+        progress: called with the number of reports drawn since the last call.
+
+    >>> import random
+    >>> lie = lambda bit: bit if random.random() < 0.8 else 1 - bit
+    >>> audit_randomizer(lie, [0, 1], claim=1.0, trials=20_000).refuted  # the truth is ln 4 = 1.39
+    True
+    """
+    test = _Test(claim, confidence, NeighbourRelation.USER_LEVEL, fresh_processes)
+    source = FunctionSource(randomizer, _two_or_more(records))
+    return _audit(source, test, trials, rng or np.random.default_rng(), progress)
+
+
+def audit_command(
+    command: str,
+    records: Sequence[str],
+    *,
+    claim: float,
+    trials: int,
+    rng: np.random.Generator | None = None,
+    confidence: float = 0.99,
+    progress: Callable[[int], None] = lambda drawn: None,
+) -> AuditResult:
+    """Test the epsilon of a command that reads records as lines and writes a line for each, as `audit_randomizer` does.
+
+    A report is JSON, or any other text.
+
+    Args:
+        command: the command with its arguments; it is run several times.
+        records: lines that it is tried on; the claim is about any two of them.
+        claim: the epsilon to test.
+        trials: number of reports to draw.
+        rng: random generator of the order of records; default: a fresh one.
+        confidence: confidence of the result.
+        progress: called with the number of reports drawn since the last call.
+    """
+    test = _Test(claim, confidence, NeighbourRelation.USER_LEVEL, fresh_processes=True)
+    source = CommandSource(command, _two_or_more(records))
+    return _audit(source, test, trials, rng or np.random.default_rng(), progress)
 
 
 def statistical_list_audit(
@@ -141,12 +257,13 @@ def statistical_list_audit(
     rng: np.random.Generator,
     claim: float | None = None,
     confidence: float = 0.99,
+    fresh_processes: bool = True,
     progress: Callable[[int], None] = lambda drawn: None,
 ) -> AuditResult:
-    """Bound the epsilon of all waves of answers about a list from below, as `statistical_audit` does.
+    """Test the epsilon of all waves of answers about a list, as `statistical_audit` does for records.
 
-    Each trial draws the answers of all waves, of one of two lists that differ most under the relation. For a
-    relationship that both ends report, two people answer.
+    Each trial draws the answers of all waves about one of several lists. For a relationship that both ends report, two
+    people answer.
 
     Args:
         waves: mechanism of each wave.
@@ -154,26 +271,13 @@ def statistical_list_audit(
         trials: number of people to draw the answers of.
         rng: random generator of the answers.
         claim: the epsilon to test. Default: the exact one of all waves together.
-        confidence: confidence of the lower bound.
+        confidence: confidence of the result.
+        fresh_processes: whether to look for fixed seeds; it takes about a second.
         progress: called with the number of trials since the last call.
     """
     claim = ListLoss.sum_of(each.list_loss for each in waves).under(relation) if claim is None else claim
-    _check_audit(trials, claim, confidence)
-    both = relation is ListRelation.ONE_RELATIONSHIP
-    single = ListRelation.ONE_ENTRY if both else relation
-    scores = np.empty(trials)
-    step = max(1, _LIST_CHUNK // max(each.num_columns for each in waves))
-    for start in range(0, trials, step):
-        chunk = scores[start : start + step]
-        coins = rng.integers(0, 2, size=len(chunk))
-        ratio = np.zeros(len(chunk))
-        for mechanism in tuple(waves) * (2 if both else 1):
-            first, second = mechanism.extreme_sums(single)
-            answers = mechanism.randomize(np.array([first, second])[coins], rng=rng)
-            ratio += mechanism.log_likelihood(answers, first) - mechanism.log_likelihood(answers, second)
-        chunk[:] = np.where(coins == 0, ratio, -ratio)
-        progress(len(chunk))
-    return _judge(scores, claim, confidence, relation)
+    test = _Test(claim, confidence, relation, fresh_processes)
+    return _audit(ListSource.of(waves, relation, _most_records(trials)), test, trials, rng, progress)
 
 
 def statistical_turns_audit(
@@ -184,9 +288,10 @@ def statistical_turns_audit(
     rng: np.random.Generator,
     claim: float | None = None,
     confidence: float = 0.99,
+    fresh_processes: bool = True,
     progress: Callable[[int], None] = lambda drawn: None,
 ) -> dict[tuple[int, ...], AuditResult]:
-    """Bound the epsilon of waves in turns from below, as `statistical_list_audit` does: each person answers one wave.
+    """Test the epsilon of waves in turns, as `statistical_list_audit` does: each person answers one wave.
 
     Whose turn it is does not depend on lists, so the waves cost what the dearest of them costs. Each one is drawn
     alone, against this claim. For a relationship that both ends report, both answer this wave. Ends that answer two
@@ -198,7 +303,8 @@ def statistical_turns_audit(
         trials: number of people to draw an answer of, for each wave.
         rng: random generator of the answers.
         claim: the epsilon to test. Default: the exact one of the dearest wave.
-        confidence: confidence of each lower bound.
+        confidence: confidence of each result.
+        fresh_processes: whether to look for fixed seeds.
         progress: called with the number of trials since the last call.
 
     Returns:
@@ -216,72 +322,132 @@ def statistical_turns_audit(
         alike.setdefault(mechanism, []).append(number)
     return {
         tuple(numbers): statistical_list_audit(
-            (mechanism,), relation, trials=trials, rng=rng, claim=claim, confidence=confidence, progress=progress
+            (mechanism,),
+            relation,
+            trials=trials,
+            rng=rng,
+            claim=claim,
+            confidence=confidence,
+            fresh_processes=fresh_processes,
+            progress=progress,
         )
         for mechanism, numbers in alike.items()
     }
 
 
-def _check_audit(trials: int, claim: float, confidence: float) -> None:
+@dataclass(frozen=True)
+class _Test:
+    """What is tested: a claim under a relation, with a confidence, and whether fixed seeds are looked for."""
+
+    claim: float
+    confidence: float
+    relation: Relation
+    fresh_processes: bool
+
+    def __post_init__(self) -> None:
+        if not self.claim >= 0:
+            raise BudgetError(f"claim is {self.claim}: it must be a number of at least 0")
+        if not 0 < self.confidence < 1:
+            raise BudgetError(f"confidence is {self.confidence}: it must lie between 0 and 1")
+
+
+def _most_records(trials: int) -> int:
+    """Return the largest number of records that so many draws can be divided among."""
     if trials < 1000:
         raise BudgetError(f"trials is {trials}: an audit needs at least 1000 to say anything")
-    if not claim >= 0:
-        raise BudgetError(f"claim is {claim}: it must be a number of at least 0")
-    if not 0 < confidence < 1:
-        raise BudgetError(f"confidence is {confidence}: it must lie between 0 and 1")
+    return min(MOST_RECORDS, trials // _DRAWS_OF_A_RECORD)
 
 
-def _judge(scores: NDArray[np.float64], claim: float, confidence: float, relation: Relation) -> AuditResult:
-    """Return the bound of the main trials, with the threshold that the pilot chooses."""
-    trials = len(scores)
-    pilot, main = np.split(scores, [int(trials * _PILOT_SHARE)])
-    threshold = _choose_threshold(pilot, confidence)
-    right, wrong = int((main >= threshold).sum()), int((main <= -threshold).sum())
-    bound = max(0.0, float(_epsilon_bound(np.array(right), np.array(wrong), confidence)))
+def _two_or_more(records: Sequence[Any]) -> tuple[Any, ...]:
+    if len(records) < 2:
+        raise BudgetError(f"there are {len(records)} records: an audit compares at least two")
+    return tuple(records)
+
+
+def _audit(
+    source: Source, test: _Test, trials: int, rng: np.random.Generator, progress: Callable[[int], None]
+) -> AuditResult:
+    """Draw, learn, nominate, and test."""
+    if source.num_records > _most_records(trials):
+        raise BudgetError(
+            f"there are {source.num_records} records: at {trials} draws an audit takes at most {_most_records(trials)}"
+        )
+    error = (1 - test.confidence) / (1 + source.states + test.fresh_processes)
+    draws = _Draws(source, rng, progress)
+    learning, nominating = (int(trials * share) for share in (_LEARNING_SHARE, _NOMINATING_SHARE))
+    everyone = tuple(range(source.num_records))
+    learned = Learned.fit(draws.draw(everyone, learning), draws.encoder.sizes, source.num_records)
+    bets = nominate(learned, draws.draw(everyone, nominating), source.groups, _BETS)
+    evidence = _bet(learned, bets, draws, trials - learning - nominating, error)
+    stated = draws.stated.p_value if draws.stated else None
+    repeats = repeats_p_value(source) if test.fresh_processes else None
+    bound = evidence.epsilon
+    found = {
+        "the reports reveal more than the claim": bound > test.claim,
+        "the reports do not have the stated probabilities": stated is not None and stated <= error,
+        "the reports of two processes agree: the noise has a fixed seed": repeats is not None and repeats <= error,
+    }
+    reasons = tuple(reason for reason, refutes in found.items() if refutes)
     return AuditResult(
-        claim=claim,
+        claim=test.claim,
         lower_bound=bound,
-        confidence=confidence,
-        refuted=bound > claim,
+        confidence=test.confidence,
+        refuted=bool(reasons),
+        reasons=reasons,
         trials=trials,
-        relation=relation,
+        relation=test.relation,
+        evidence=evidence,
+        stated_p_value=stated,
+        repeats_p_value=repeats,
     )
 
 
-def _scores(
-    mechanism: Mechanism, trials: int, rng: np.random.Generator, progress: Callable[[int], None]
-) -> NDArray[np.float64]:
-    """Score each report by the log-likelihood ratio of its own record, in chunks that fit the processor's cache."""
-    records = mechanism.extreme_records()
-    dtype = np.float64 if any(isinstance(value, float) for value in records[1]) else np.uint16
-    table = np.array(records, dtype=dtype)
-    scores = np.empty(trials)
-    for start in range(0, trials, _CHUNK):
-        chunk = scores[start : start + _CHUNK]
-        coins = rng.integers(0, 2, size=len(chunk))
-        reports = mechanism.randomize(table[coins], rng=rng)
-        ratio = mechanism.log_likelihood(reports, records[0]) - mechanism.log_likelihood(reports, records[1])
-        chunk[:] = np.where(coins == 0, ratio, -ratio)
-        progress(len(chunk))
-    return scores
+class _Draws:
+    """Draws of a source in chunks; the first chunk decides how reports are encoded."""
+
+    def __init__(self, source: Source, rng: np.random.Generator, progress: Callable[[int], None]) -> None:
+        self.source, self.rng, self.progress = source, rng, progress
+        self.stated = StatedCheck(source.num_records) if source.states else None
+        self.encoder: Encoder
+        self._is_first = True
+
+    def draw(self, group: Group, count: int) -> Sample:
+        """Return reports of random records of a group."""
+        numbers = np.array(group)[self.rng.integers(0, len(group), size=count)]
+        are_of_all = len(group) == self.source.num_records
+        parts = [self._chunk(part, are_of_all=are_of_all) for part in chunks_of(numbers, self.source.chunk())]
+        stated = [part.stated for part in parts if part.stated is not None]
+        codes = np.concatenate([part.codes for part in parts])
+        return Sample(codes, numbers, np.concatenate(stated) if stated else None)
+
+    def _chunk(self, numbers: NDArray[np.int64], *, are_of_all: bool) -> Sample:
+        drawn = self.source.draw(numbers, rng=self.rng)
+        columns = with_precision(drawn.columns)
+        if self._is_first:
+            self.encoder = Encoder.fit(columns, numbers)
+            if self.stated:
+                self.stated.learn(drawn)
+        elif self.stated:
+            self.stated.count(drawn, numbers, are_of_all=are_of_all)
+        self._is_first = False
+        self.progress(len(numbers))
+        stated = [drawn.log_likelihood(number) for number in EXTREMES] if self.source.states else None
+        return Sample(self.encoder.codes(columns), numbers, None if stated is None else np.column_stack(stated))
 
 
-def _choose_threshold(pilot: NDArray[np.float64], confidence: float) -> float:
-    """Return the threshold with the highest bound on the pilot, which does not prefer a few lucky reports."""
-    ordered = np.sort(pilot)
-    # The best event is usually rare, so candidates are dense among the strongest scores.
-    tail = np.geomspace(1 / len(pilot), 1, _THRESHOLDS)
-    candidates = np.unique(np.quantile(np.abs(pilot), 1 - tail, method="higher"))
-    right = len(pilot) - np.searchsorted(ordered, candidates, side="left")
-    wrong = np.searchsorted(ordered, -candidates, side="right")
-    bounds = _epsilon_bound(right, wrong, confidence)
-    return float(candidates[int(np.argmax(bounds))])
-
-
-def _epsilon_bound(right: NDArray[np.integer], wrong: NDArray[np.integer], confidence: float) -> NDArray[np.float64]:
-    """Return ln(R / (1 - R)) for the Clopper-Pearson lower bound R on right / (right + wrong)."""
-    from scipy.special import betaincinv  # slow to import, and scipy.stats slower
-
-    share = np.where(right > 0, betaincinv(np.maximum(right, 1e-9), wrong + 1, 1 - confidence), 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(share) - np.log1p(-share))
+def _bet(learned: Learned, bets: Sequence[Bet], draws: _Draws, trials: int, error: float) -> Evidence:
+    """Return the best evidence of bets on new draws, which are divided among their groups."""
+    groups = list(dict.fromkeys(bet.group for bet in bets))
+    found: list[Evidence] = []
+    for place, group in enumerate(groups):
+        betting = [bet for bet in bets if bet.group == group]
+        count = trials * (place + 1) // len(groups) - trials * place // len(groups)
+        sample = draws.draw(group, count)
+        own = np.searchsorted(group, sample.numbers)
+        for view in {bet.view for bet in betting}:
+            winners, scores = guesses(learned.log_likelihoods(sample, group, view))
+            for bet in betting:
+                if bet.view == view:
+                    right, wrong = bet.count(winners, scores, own)
+                    found.append(Evidence(right=right, wrong=wrong, records=len(group), error=error / len(bets)))
+    return max(found, key=lambda evidence: evidence.epsilon)

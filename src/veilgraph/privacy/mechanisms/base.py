@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
@@ -38,6 +39,11 @@ class Mechanism(Hashable, Protocol):
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Draw one report for each row of `values`, independently."""
+        ...
+
+    @property
+    def record_values(self) -> tuple[Record, ...]:
+        """Values of each entry of a record; the ends of the range where values are continuous."""
         ...
 
     def records(self) -> Iterator[Record]:
@@ -180,9 +186,14 @@ class OneValue:
         """Exact epsilon; both relations coincide, since one value is the whole record."""
         return PrivacyLoss(user_level=self.table.epsilon, attribute_level=(self.table.epsilon,))
 
+    @property
+    def record_values(self) -> tuple[Record, ...]:
+        """All values."""
+        return (tuple(range(self.domain_size)),)
+
     def records(self) -> Iterator[Record]:
         """Iterate over all values."""
-        return ((v,) for v in range(self.domain_size))
+        return itertools.product(*self.record_values)
 
     def extreme_records(self) -> tuple[Record, Record]:
         """Return two different values; any two attain the epsilon."""

@@ -51,9 +51,14 @@ class FeatureReports(ABC):
         """The mechanism: at another epsilon it reads other random words."""
         return self
 
+    @property
+    def record_values(self) -> tuple[Record, ...]:
+        """Values of each feature."""
+        return tuple(tuple(range(size)) for size in self.domain_sizes)
+
     def records(self) -> Iterator[Record]:
         """Iterate over all records."""
-        return itertools.product(*(range(size) for size in self.domain_sizes))
+        return itertools.product(*self.record_values)
 
     def extreme_records(self) -> tuple[Record, Record]:
         """Return two records that differ in every feature, so that every sampled set distinguishes them."""

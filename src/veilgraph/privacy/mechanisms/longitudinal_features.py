@@ -206,9 +206,14 @@ class LongitudinalFeatures(SampledAnswers):
                 reports[chosen[i], column] = response.report_round(answered[:, number], permanent, rng=rng)
         return reports
 
+    @property
+    def record_values(self) -> tuple[Record, ...]:
+        """Values of each feature, round by round."""
+        return tuple(tuple(range(size)) for size in self.domain_sizes * self.rounds)
+
     def records(self) -> Iterator[Record]:
         """Iterate over all histories."""
-        return itertools.product(*(range(size) for size in self.domain_sizes * self.rounds))
+        return itertools.product(*self.record_values)
 
     def reports(self) -> Iterator[Report]:
         """Iterate over all sets of sampled features and all their reports."""

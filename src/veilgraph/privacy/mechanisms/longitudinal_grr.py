@@ -162,9 +162,14 @@ class LongitudinalGRR:
         permanent[new, current[new]] = self.permanent.randomize(current[new], rng=rng)
         return self.round.randomize(permanent[people, current], rng=rng)
 
+    @property
+    def record_values(self) -> tuple[Record, ...]:
+        """Values of each round."""
+        return (tuple(range(self.domain_size)),) * self.rounds
+
     def records(self) -> Iterator[Record]:
         """Iterate over all histories."""
-        return itertools.product(range(self.domain_size), repeat=self.rounds)
+        return itertools.product(*self.record_values)
 
     def reports(self) -> Iterator[Report]:
         """Iterate over all sequences of reports; they are the same tuples as the histories."""

@@ -155,9 +155,14 @@ class MultiBit(FeatureReports):
         self._check_records(values)
         return np.concatenate([self._thresholds(column, i) for i, column in enumerate(values.T)])
 
+    @property
+    def record_values(self) -> tuple[Record, ...]:
+        """Ends of the range of each feature."""
+        return tuple(zip(self.lower, self.upper, strict=True))
+
     def records(self) -> Iterator[Record]:
         """Iterate over the corners of the range; inside it, probabilities lie between those of the corners."""
-        return itertools.product(*zip(self.lower, self.upper, strict=True))
+        return itertools.product(*self.record_values)
 
     def reports(self) -> Iterator[Report]:
         """Iterate over all vectors with exactly m non-zero entries."""

@@ -1,0 +1,251 @@
+r"""Guesses of the record behind a report, learned from some reports, and the exact epsilon that their score proves.
+
+A *bet* names, for some reports, one record of a group of g records. Each of them is equally likely to be behind the
+report. Where reports are epsilon-LDP, a bet on a report o is right with probability
+
+.. math:: \frac{P(o \mid x)}{\sum_{x'} P(o \mid x')} \le \frac{e^\epsilon}{e^\epsilon + g - 1}
+
+whatever the bet is and whatever its report. So the number of right ones among N bets is at most binomial, and
+:math:`\epsilon \ge \ln \frac{R}{1 - R} + \ln(g - 1)` with the Clopper-Pearson lower bound R of their share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.privacy.auditing.columns import row_keys
+
+_Z_CHOICE = 4.0
+"""Standard errors of the nominating draws that a promise is lowered by: the best of many bets is a lucky one."""
+_Z_PROOF = 3.0
+"""Standard errors of the draws that will prove a bet, which are of its group alone."""
+_MOST_GROUPS = 2
+_FEWEST_FOR_EACH_REPORT = 4
+
+Group = tuple[int, ...]
+"""Numbers of records of which any two are neighbours."""
+
+WHOLE, COLUMNS, STATED = "whole reports", "columns", "stated"
+"""Where log-likelihoods are from. A bound holds for any of them: stated ones are a score, and nothing rests on them."""
+EXTREMES: Group = (0, 1)
+"""The records that are told apart best, as their mechanism states it."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Reports of random records.
+
+    Attributes:
+        codes: the reports, [reports, columns].
+        numbers: record of each report, [reports].
+        stated: stated log-likelihoods of the extreme records [reports, 2]; None where none are stated.
+    """
+
+    codes: NDArray[np.int16]
+    numbers: NDArray[np.int64]
+    stated: NDArray[np.float64] | None = None
+
+    def take(self, rows: NDArray[np.int64]) -> Sample:
+        """Return some of the reports."""
+        return Sample(self.codes[rows], self.numbers[rows], None if self.stated is None else self.stated[rows])
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Log-likelihoods of records, learned from reports: of whole reports, and as a product over their columns.
+
+    Attributes:
+        keys: sorted keys of the whole reports; none, where nearly every report is another one.
+        whole: log-likelihood of each key, and 0 for a report that is new, [keys + 1, records].
+        single: log-likelihoods of the codes of each column, 0 for a new one, [codes + 1, records].
+    """
+
+    keys: NDArray[np.int64]
+    whole: NDArray[np.float64]
+    single: tuple[NDArray[np.float64], ...]
+
+    @classmethod
+    def fit(cls, sample: Sample, sizes: Sequence[int], records: int) -> Learned:
+        """Learn from reports; half a report is added to each count.
+
+        Args:
+            sample: the reports.
+            sizes: number of codes of each column.
+            records: number of records.
+        """
+        codes, numbers = sample.codes, sample.numbers
+        keys, places = np.unique(row_keys(codes), return_inverse=True)
+        few = len(keys) * _FEWEST_FOR_EACH_REPORT <= max(len(codes), 64)
+        keys = keys if few else keys[:0]
+        whole = _log_shares(places, numbers, len(keys), records) if few else np.zeros((1, records))
+        single: tuple[NDArray[np.float64], ...] = ()
+        if len(sizes) > 1:
+            columns = codes.astype(np.int64).T
+            single = tuple(
+                _log_shares(column, numbers, size, records) for column, size in zip(columns, sizes, strict=True)
+            )
+        return cls(keys, whole, single)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """What was learned of: whole reports, their columns, or both."""
+        return (WHOLE,) * bool(len(self.keys)) + (COLUMNS,) * bool(self.single)
+
+    def log_likelihoods(self, sample: Sample, group: Group, view: str) -> NDArray[np.float64]:
+        """Return the log-likelihoods of the records of a group, [reports, group]."""
+        if view == STATED:
+            assert sample.stated is not None  # noqa: S101 - a bet on them was nominated
+            return sample.stated
+        codes, members = sample.codes, list(group)
+        if view == WHOLE:
+            keys = row_keys(codes)
+            places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+            places = np.where(self.keys[places] == keys, places, len(self.keys))
+            return self.whole[:, members][places]
+        found = np.zeros((len(codes), len(members)))
+        for i, table in enumerate(self.single):
+            found += table[:, members][codes[:, i]]
+        return found
+
+
+def _log_shares(codes: NDArray[np.int64], numbers: NDArray[np.int64], size: int, records: int) -> NDArray[np.float64]:
+    """Return log shares of codes by record [size + 1, records]; the last row is 0, for a code that is new."""
+    counts = np.bincount(codes * records + numbers, minlength=size * records).reshape(size, records)
+    shares = (counts + 0.5) / (counts.sum(axis=0) + 0.5 * size)
+    return np.vstack([np.log(shares), np.zeros(records)])
+
+
+@dataclass(frozen=True)
+class Bet:
+    """Reports for which a record is named: those with a score of at least a threshold.
+
+    Attributes:
+        group: records that the reports are drawn from.
+        view: where the log-likelihoods are from.
+        winner: place in the group of the only record that is named; None, where any may be.
+        threshold: lowest score at which a record is named.
+        promise: estimate of the epsilon, less some standard errors.
+    """
+
+    group: Group
+    view: str
+    winner: int | None
+    threshold: float
+    promise: float
+
+    def count(self, winners: NDArray[np.int64], scores: NDArray[np.float64], own: NDArray[np.int64]) -> tuple[int, int]:
+        """Return how many named records were right and wrong.
+
+        Args:
+            winners: likeliest place in the group, [reports].
+            scores: score of each report, [reports].
+            own: place in the group of the true record, [reports].
+        """
+        named = scores >= self.threshold
+        if self.winner is not None:
+            named &= winners == self.winner
+        right = int((winners[named] == own[named]).sum())
+        return right, int(named.sum()) - right
+
+
+def guesses(log_likelihoods: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the likeliest place [reports] and how much likelier it is than the mean of the others, as a logarithm."""
+    reports = np.arange(len(log_likelihoods))
+    winners = log_likelihoods.argmax(axis=1)
+    best = log_likelihoods[reports, winners]
+    others = log_likelihoods.copy()
+    others[reports, winners] = -np.inf
+    rest = np.logaddexp.reduce(others, axis=1) - np.log(log_likelihoods.shape[1] - 1)
+    with np.errstate(invalid="ignore"):  # a report that is stated to be impossible for all
+        return winners, np.nan_to_num(best - rest, nan=0.0, posinf=np.inf)
+
+
+def nominate(learned: Learned, sample: Sample, groups: Sequence[Group], most: int) -> list[Bet]:
+    """Return the bets that promise the highest epsilon, the best first, on two groups at most.
+
+    Args:
+        learned: learned from other reports than these.
+        sample: reports of all records alike.
+        groups: groups of neighbouring records.
+        most: number of bets.
+    """
+    by_record = {number: np.flatnonzero(sample.numbers == number) for group in groups for number in group}
+    bets: list[Bet] = []
+    for view in learned.views:
+        everyone = tuple(sorted(by_record))
+        likelihoods = learned.log_likelihoods(sample, everyone, view)
+        for group in groups:
+            rows = np.concatenate([by_record[number] for number in group])
+            places = np.searchsorted(everyone, group)
+            bets += _bets_of(group, view, likelihoods[rows][:, places], sample.numbers[rows], len(sample.numbers))
+    if sample.stated is not None:
+        rows = np.concatenate([by_record[number] for number in EXTREMES])
+        bets += _bets_of(EXTREMES, STATED, sample.stated[rows], sample.numbers[rows], len(sample.numbers))
+    chosen: list[Bet] = []
+    for bet in sorted(bets, key=lambda bet: -bet.promise):
+        known = {other.group for other in chosen}
+        if len(chosen) < most and (bet.group in known or len(known) < _MOST_GROUPS):
+            chosen.append(bet)
+    return chosen
+
+
+def _bets_of(
+    group: Group, view: str, log_likelihoods: NDArray[np.float64], numbers: NDArray[np.int64], draws: int
+) -> Iterator[Bet]:
+    """Yield the best bet on any record of a group, and the best one on each of them.
+
+    Args:
+        group: numbers of the records.
+        view: where the log-likelihoods are from.
+        log_likelihoods: of the records of the group, [reports, group].
+        numbers: record of each report, [reports].
+        draws: number of draws of all records.
+    """
+    winners, scores = guesses(log_likelihoods)
+    right = winners == np.searchsorted(group, numbers)
+    # Twice as many draws will prove a bet, all of its group.
+    error = _Z_CHOICE + _Z_PROOF * np.sqrt(len(numbers) / (2 * draws))
+    order = np.argsort(-scores, kind="stable")
+    winners, scores, right = winners[order], scores[order], right[order]
+    for winner in (None, *range(len(group))):
+        chosen = slice(None) if winner is None else winners == winner
+        threshold, promise = _best_threshold(scores[chosen], right[chosen], error)
+        yield Bet(group, view, winner, threshold, promise + float(np.log(len(group) - 1)))
+
+
+def _best_threshold(scores: NDArray[np.float64], right: NDArray[np.bool_], error: float) -> tuple[float, float]:
+    """Return the threshold of falling scores with the highest log-odds less so many standard errors, and this end.
+
+    Square roots of counts have a standard error of 1/2; the errors of hits and misses are divided by their variances.
+    """
+    if not len(scores):
+        return np.inf, -np.inf
+    hits = np.cumsum(right)
+    misses = np.arange(1, len(scores) + 1) - hits + 1.0
+    share = hits / (hits + misses)
+    fewer = np.sqrt(hits) - error / 2 * np.sqrt(1 - share)
+    more = np.sqrt(misses) + error / 2 * np.sqrt(share)
+    ends = 2 * np.log(np.maximum(fewer, 1e-9) / more)
+    ends[:-1][scores[:-1] == scores[1:]] = -np.inf  # a threshold takes all reports of one score
+    best = int(ends.argmax())
+    return float(scores[best]), float(ends[best])
+
+
+def proven_epsilon(right: int, wrong: int, group_size: int, error: float) -> float:
+    """Return the epsilon that so many right and wrong bets prove, but for a chance of `error`.
+
+    >>> round(proven_epsilon(900, 100, 2, 0.01), 3)
+    1.953
+    >>> proven_epsilon(0, 0, 2, 0.01)
+    0.0
+    """
+    from scipy.special import betaincinv  # slow to import, and scipy.stats slower
+
+    if right == 0:
+        return 0.0
+    share = float(betaincinv(right, wrong + 1, error))
+    return max(0.0, float(np.log(share) - np.log1p(-share) + np.log(group_size - 1))) if share < 1 else float("inf")

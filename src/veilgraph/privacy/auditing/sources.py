@@ -1,0 +1,337 @@
+"""What an audit draws from: our mechanisms, answers about lists, functions, and commands, each with its records."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from itertools import combinations
+from math import prod
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import BudgetError
+from veilgraph.privacy.auditing.columns import ReportReader, array_columns
+from veilgraph.privacy.epsilon import ListRelation
+from veilgraph.privacy.mechanisms import Mechanism, NeighbourMechanism
+from veilgraph.privacy.mechanisms.base import Record
+from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+
+MOST_RECORDS = 64
+"""Domains with at most so many records are audited in all pairs."""
+_DESIGNED = 24
+_CELLS = 4_000_000
+"""Entries of reports that are drawn at once."""
+
+Randomizer = Callable[[Any], object]
+"""A function that makes one report of one record."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Reports that were drawn.
+
+    Attributes:
+        columns: the reports as numbers, [reports, columns].
+        blocks: the reports as their mechanisms make them.
+        source: source that states their probabilities.
+    """
+
+    columns: NDArray[Any]
+    blocks: tuple[NDArray[Any], ...] = ()
+    source: Any = None
+
+    def take(self, rows: NDArray[np.int64]) -> Drawn:
+        """Return some of the reports."""
+        return Drawn(self.columns[rows], tuple(block[rows] for block in self.blocks), self.source)
+
+    def log_likelihood(self, number: int) -> NDArray[np.float64]:
+        """Return the stated log-probabilities of the reports for a record, [reports]."""
+        found: NDArray[np.float64] = self.source.log_likelihood(self.blocks, number)
+        return found
+
+
+class Source(Protocol):
+    """A randomizer, the records that it is tried on, and which of them are neighbours.
+
+    Attributes:
+        states: whether the probabilities of reports are stated.
+        starts_processes: whether each draw runs in a process of its own.
+    """
+
+    states: ClassVar[bool]
+    starts_processes: ClassVar[bool]
+
+    @property
+    def num_records(self) -> int:
+        """Number of records."""
+        ...
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        """Groups of records of which any two are neighbours: pairs, and larger ones."""
+        ...
+
+    def draw(self, numbers: NDArray[np.int64], *, rng: RandomIntegers) -> Drawn:
+        """Draw one report of each of these records, [reports]."""
+        ...
+
+    def chunk(self) -> int:
+        """Return how many reports are drawn at once."""
+        ...
+
+    def made_again(self) -> Source:
+        """Return an equal source without what was drawn or seeded when this one was made."""
+        ...
+
+
+def all_pairs(count: int) -> list[tuple[int, ...]]:
+    """Return all records as one group, and all pairs of them.
+
+    >>> all_pairs(3)
+    [(0, 1, 2), (0, 1), (0, 2), (1, 2)]
+    """
+    pairs: list[tuple[int, ...]] = list(combinations(range(count), 2))
+    return pairs if count == 2 else [tuple(range(count)), *pairs]
+
+
+@dataclass(frozen=True)
+class MechanismSource:
+    """A mechanism on some of its records."""
+
+    states: ClassVar[bool] = True
+    starts_processes: ClassVar[bool] = False
+
+    mechanism: Mechanism
+    records: tuple[Record, ...]
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, most: int) -> MechanismSource:
+        """Choose the records: all, or a designed set where there are more than `most`."""
+        return cls(mechanism, designed_records(mechanism, most))
+
+    @property
+    def num_records(self) -> int:
+        """Number of records."""
+        return len(self.records)
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        """All records, and all pairs: at user level any two are neighbours."""
+        return all_pairs(len(self.records))
+
+    def chunk(self) -> int:
+        """Return how many reports are drawn at once."""
+        return max(1, _CELLS // self.mechanism.num_features)
+
+    def draw(self, numbers: NDArray[np.int64], *, rng: RandomIntegers) -> Drawn:
+        """Draw one report of each of these records, [reports]."""
+        isfloat = any(isinstance(value, float) for value in self.records[-1])
+        largest = max(max(record) for record in self.records)
+        dtype = np.float64 if isfloat else np.int16 if largest < 2**14 else np.int64
+        reports = self.mechanism.randomize(np.array(self.records, dtype=dtype)[numbers], rng=rng)
+        return Drawn(array_columns(reports), (reports,), self)
+
+    def made_again(self) -> MechanismSource:
+        """Return the mechanism made again from its parameters."""
+        return replace(self, mechanism=_made_again(self.mechanism))
+
+    def log_likelihood(self, blocks: tuple[NDArray[Any], ...], number: int) -> NDArray[np.float64]:
+        """Return the stated log-probabilities of reports for a record, [reports]."""
+        return self.mechanism.log_likelihood(blocks[0], self.records[number])
+
+
+Made = TypeVar("Made")
+
+
+def _made_again(mechanism: Made) -> Made:
+    """Return a mechanism made again from its parameters."""
+    return replace(mechanism) if is_dataclass(mechanism) else mechanism  # type: ignore[type-var]
+
+
+def designed_records(mechanism: Mechanism, most: int) -> tuple[Record, ...]:
+    """Return all records of a small domain; of a large one, records in which every value of every feature occurs.
+
+    These are the two that differ most, records that hold one value throughout, records in which values follow each
+    other, and the first record with its first or its last value changed.
+
+    >>> from veilgraph.privacy.mechanisms import GRR, GRRFS
+    >>> designed_records(GRR(3, 1.0), 64)
+    ((0,), (1,), (2,))
+    >>> designed_records(GRRFS((2,) * 7, sampled=1, epsilon=1.0), 64)[2:]
+    ((0, 1, 0, 1, 0, 1, 0), (1, 0, 1, 0, 1, 0, 1), (0, 0, 0, 0, 0, 0, 1), (1, 0, 0, 0, 0, 0, 0))
+    """
+    values = mechanism.record_values
+    if prod(map(len, values)) <= most:
+        return tuple(mechanism.records())
+    first, second = mechanism.extreme_records()
+    longest = range(max(map(len, values)))
+    found = [first, second]
+    found += [tuple(each[shift % len(each)] for each in values) for shift in longest]
+    found += [tuple(each[(shift + i) % len(each)] for i, each in enumerate(values)) for shift in longest]
+    changed = [(*first[:-1], second[-1]), (second[0], *first[1:])]
+    kept = [record for record in dict.fromkeys(found) if record not in changed][: max(2, min(most, _DESIGNED) - 2)]
+    return tuple(dict.fromkeys([*kept, *changed][: max(2, most)]))
+
+
+@dataclass(frozen=True)
+class ListSource:
+    """Answers of all waves about neighbour lists that differ as a relation says, in the first columns or in others."""
+
+    states: ClassVar[bool] = True
+    starts_processes: ClassVar[bool] = False
+
+    waves: tuple[NeighbourMechanism, ...]
+    relation: ListRelation
+    shifts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, waves: Sequence[NeighbourMechanism], relation: ListRelation, most: int) -> ListSource:
+        """Choose pairs of lists: those that differ most, with their columns moved on."""
+        columns = min(each.num_columns for each in waves)
+        count = max(1, min(columns, most // 2, _DESIGNED // 2))
+        return cls(tuple(waves), relation, tuple(step * columns // count for step in range(count)))
+
+    @property
+    def num_records(self) -> int:
+        """Number of lists."""
+        return 2 * len(self.shifts)
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        """Pairs of lists; all of them, where any two lists are neighbours."""
+        if self.relation is ListRelation.ANY_LISTS:
+            return all_pairs(self.num_records)
+        return [(first, first + 1) for first in range(0, self.num_records, 2)]
+
+    def chunk(self) -> int:
+        """Return how many people's answers are drawn at once."""
+        return max(1, _CELLS // sum(each.num_columns for each in self.waves))
+
+    @property
+    def _asked(self) -> tuple[NeighbourMechanism, ...]:
+        """Mechanism of each answer: a relationship is in the answers of both ends."""
+        return self.waves * (2 if self.relation is ListRelation.ONE_RELATIONSHIP else 1)
+
+    def _sums(self, mechanism: NeighbourMechanism, number: int) -> tuple[int, ...]:
+        both = self.relation is ListRelation.ONE_RELATIONSHIP
+        sums = mechanism.extreme_sums(ListRelation.ONE_ENTRY if both else self.relation)[number % 2]
+        shift = self.shifts[number // 2]
+        return (*sums[len(sums) - shift :], *sums[: len(sums) - shift])
+
+    def draw(self, numbers: NDArray[np.int64], *, rng: RandomIntegers) -> Drawn:
+        """Draw the answers about each of these lists, [people]."""
+        blocks = []
+        for mechanism in self._asked:
+            sums = np.array([self._sums(mechanism, number) for number in range(self.num_records)])
+            blocks.append(mechanism.randomize(sums[numbers], rng=rng))
+        return Drawn(np.hstack([array_columns(block) for block in blocks]), tuple(blocks), self)
+
+    def made_again(self) -> ListSource:
+        """Return the mechanisms made again from their parameters."""
+        return replace(self, waves=tuple(map(_made_again, self.waves)))
+
+    def log_likelihood(self, blocks: tuple[NDArray[Any], ...], number: int) -> NDArray[np.float64]:
+        """Return the stated log-probabilities of answers for a list, [people]."""
+        terms = zip(self._asked, blocks, strict=True)
+        return np.asarray(sum(each.log_likelihood(block, self._sums(each, number)) for each, block in terms))
+
+
+@dataclass(frozen=True)
+class FunctionSource:
+    """A function that makes one report of one record, of anybody's making."""
+
+    states: ClassVar[bool] = False
+    starts_processes: ClassVar[bool] = False
+
+    randomizer: Randomizer
+    records: tuple[object, ...]
+    reader: ReportReader = field(default_factory=ReportReader, compare=False)
+
+    @property
+    def num_records(self) -> int:
+        """Number of records."""
+        return len(self.records)
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        """All records, and all pairs."""
+        return all_pairs(len(self.records))
+
+    def chunk(self) -> int:
+        """Return how many reports are drawn at once."""
+        return 20_000
+
+    def made_again(self) -> FunctionSource:
+        """Return this source: a function is imported again."""
+        return self
+
+    def draw(self, numbers: NDArray[np.int64], *, rng: RandomIntegers) -> Drawn:
+        """Draw one report of each of these records, [reports]; the function has randomness of its own."""
+        return Drawn(self.reader.columns([self.randomizer(self.records[number]) for number in numbers.tolist()]))
+
+
+@dataclass(frozen=True)
+class CommandSource:
+    """A command that reads records as lines and writes a report of each as a line: JSON, or any text."""
+
+    states: ClassVar[bool] = False
+    starts_processes: ClassVar[bool] = True
+
+    command: str
+    records: tuple[str, ...]
+    reader: ReportReader = field(default_factory=ReportReader, compare=False)
+
+    @property
+    def num_records(self) -> int:
+        """Number of records."""
+        return len(self.records)
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        """All records, and all pairs."""
+        return all_pairs(len(self.records))
+
+    def chunk(self) -> int:
+        """Return how many reports are drawn at once: each run of the command is a process."""
+        return 500_000
+
+    def made_again(self) -> CommandSource:
+        """Return this source: a command starts again."""
+        return self
+
+    def draw(self, numbers: NDArray[np.int64], *, rng: RandomIntegers) -> Drawn:
+        """Run the command on these records, [reports]."""
+        lines = "".join(f"{self.records[number]}\n" for number in numbers.tolist())
+        try:
+            run = subprocess.run(  # noqa: S603 - the command is the user's own
+                shlex.split(self.command), input=lines, capture_output=True, text=True, check=False
+            )
+        except OSError as error:
+            raise BudgetError(f"the command cannot be run: {error.strerror or error}") from error
+        if run.returncode != 0:
+            raise BudgetError(f"the command ended with exit code {run.returncode}: run it alone to see why")
+        reports = run.stdout.splitlines()
+        if len(reports) != len(numbers):
+            raise BudgetError(
+                f"the command wrote {len(reports)} lines for {len(numbers)} records: it must write a report of each"
+            )
+        known = {line: _read(line) for line in set(reports)}
+        return Drawn(self.reader.columns([known[line] for line in reports]))
+
+
+def _read(line: str) -> object:
+    """Return the JSON value of a line, or the line itself."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return line
+
+
+def chunks_of(numbers: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
+    """Yield consecutive parts of at most `size` record numbers."""
+    yield from (numbers[start : start + size] for start in range(0, len(numbers), size))

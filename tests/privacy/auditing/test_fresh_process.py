@@ -1,0 +1,28 @@
+"""Noise from a fixed seed is found by drawing in two processes, and chance agreement is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.broken_mechanisms import SeededGRR, SeededGRRFS
+from veilgraph.privacy.auditing.fresh_process import repeats_p_value
+from veilgraph.privacy.auditing.sources import FunctionSource, MechanismSource
+from veilgraph.privacy.mechanisms import GRR, GRRFS, Mechanism
+
+
+@pytest.mark.parametrize("mechanism", [SeededGRR(3, 1.0), SeededGRRFS((2,) * 40, sampled=9, epsilon=1.0)], ids=repr)
+def test_noise_from_a_fixed_seed_agrees_in_two_processes(mechanism: Mechanism) -> None:
+    found = repeats_p_value(MechanismSource.of(mechanism, 8))
+    assert found is not None
+    assert found < 1e-9
+
+
+@pytest.mark.parametrize("mechanism", [GRR(3, 1.0), GRR(2, 9.0), GRRFS((2,) * 40, sampled=9, epsilon=1.0)], ids=repr)
+def test_noise_of_the_system_agrees_by_chance_alone(mechanism: Mechanism) -> None:
+    found = repeats_p_value(MechanismSource.of(mechanism, 8))
+    assert found is not None
+    assert found > 1e-6
+
+
+def test_a_function_without_a_name_cannot_be_tested() -> None:
+    assert repeats_p_value(FunctionSource(lambda record: record, (0, 1))) is None
