@@ -83,7 +83,7 @@ def test_account_takes_a_schema(tmp_path: Path, capsys: Capture) -> None:
 def test_audit_refutes_theorem_1_and_not_the_exact_figure(capsys: Capture) -> None:
     arguments = "audit --mechanism grr-fs --features 53 --sampled 10 --epsilon-x 1 --trials 100000 --seed 1 --json"
     # At epsilon_x = 1 and these trials about 4 of the true 10 can be shown; a claim of 1 is far below.
-    assert main([*arguments.split(), "--claim", "1"]) == 0
+    assert main([*arguments.split(), "--claim", "1"]) == 3
     refuted = json.loads(capsys.readouterr().out)
     assert refuted["refuted"]
     assert refuted["claim"] == 1
@@ -138,11 +138,37 @@ def test_account_takes_a_campaign_and_says_what_its_document_states(campaign_fil
 
 
 def test_audit_takes_a_campaign_and_refutes_none_of_its_claims(campaign_file: Path, capsys: Capture) -> None:
-    assert main(["audit", str(campaign_file), "--trials", "20000", "--seed", "0", "--json"]) == 0
+    assert main(["audit", str(campaign_file), "--trials", "200000", "--seed", "0", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["mechanism"] for each in found["audits"]] == ["grr-fs", "subset-selection"]
     assert not any(each["refuted"] for each in found["audits"])
     assert all(0.5 < each["lower_bound"] <= each["claim"] for each in found["audits"])
+
+
+LIE = """
+import random, sys
+for line in sys.stdin:
+    print(line.strip() if random.random() < 0.75 else 1 - int(line))
+"""
+
+
+def test_audit_of_a_command_ends_with_a_code_of_its_own_when_it_refutes(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "lie.py").write_text(LIE, encoding="utf-8")
+    (tmp_path / "records.txt").write_text("0\n1\n", encoding="utf-8")
+    command = [
+        "audit",
+        "--command",
+        f"{sys.executable} {tmp_path / 'lie.py'}",
+        "--records",
+        str(tmp_path / "records.txt"),
+    ]
+    draws = ["--trials", "20000", "--seed", "1", "--confidence", "0.999"]
+    assert main([*command, *draws, "--claim", "1.0986123"]) == 0  # ln 3
+    assert "Not refuted.\n" in capsys.readouterr().out
+    assert main([*command, *draws, "--claim", "0.9"]) == 3
+    printed = capsys.readouterr().out
+    assert "REFUTED: the reports reveal more than the claim.\n" in printed
+    assert "at 99.9% confidence" in printed
 
 
 @pytest.mark.parametrize("words", [["account", "--epsilon-y", "1"], ["audit", "--features", "1"]])
@@ -340,6 +366,15 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "no argument": (lambda f: ["tune"], "veilgraph tune DATASETS. See veilgraph tune --help."),
     "unknown option": (lambda f: ["run", "--epsilonx", "1"], "--epsilonx"),
     "not a number": (lambda f: ["run", "--epsilon-x", "one"], "(given: one)"),
+    "half a command": (lambda f: ["audit", "--command", "true", "--claim", "1"], "--command, --records and --claim"),
+    "a command and a mechanism": (
+        lambda f: ["audit", "--command", "true", "--records", "no.txt", "--claim", "1", "--epsilon-x", "1"],
+        "--epsilon-x is about our mechanisms",
+    ),
+    "no records": (
+        lambda f: ["audit", "--command", "true", "--records", "no.txt", "--claim", "1"],
+        "no.txt cannot be read: give a text file",
+    ),
     "few trials": (lambda f: ["audit", "--epsilon-x", "1", "--trials", "10"], "trials is 10"),
     "negative claim": (lambda f: ["audit", "--epsilon-x", "1", "--claim=-1"], "claim is -1.0"),
     "grr of many features": (

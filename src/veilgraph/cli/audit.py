@@ -1,4 +1,4 @@
-"""`veilgraph audit`: a lower bound of what reports reveal, from draws of them."""
+"""`veilgraph audit`: whether reports reveal more than is claimed, from draws of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -29,12 +30,21 @@ from veilgraph.cli.completion import complete_mechanism
 from veilgraph.cli.options import JsonOption, takes_groups
 from veilgraph.cli.output import emit
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.audit import AuditResult, statistical_audit, statistical_list_audit, statistical_turns_audit
+from veilgraph.privacy.audit import (
+    AuditResult,
+    audit_command,
+    statistical_audit,
+    statistical_list_audit,
+    statistical_turns_audit,
+)
 from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.epsilon import ListLoss, ListRelation, NeighbourRelation, json_epsilon, show_epsilon
 from veilgraph.privacy.mechanisms import Mechanism, NeighbourMechanism
 from veilgraph.privacy.mechanisms.registry import describe, feature_mechanism, grr_fs, label_mechanism
 from veilgraph.privacy.plain_text import counted
+
+REFUTED = 3
+"""Exit code of an audit that refutes a claim."""
 
 # A record holds the neighbour list where answers about it are collected.
 _WITH_THE_SAME_LIST = f"{NeighbourRelation.USER_LEVEL.value} with the same neighbour list"
@@ -76,6 +86,17 @@ class _DrawOptions:
     seed: Annotated[int | None, typer.Option(help="Seed of the reports; default: a fresh one, which is printed.")] = (
         None
     )
+    confidence: Annotated[float, typer.Option(help="Confidence: a true claim is refuted with at most the rest.")] = 0.99
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OtherOptions:
+    """A randomizer of anybody's making."""
+
+    command: Annotated[
+        str | None, typer.Option(help="Instead of ours: a command that reads records and writes reports, as lines.")
+    ] = None
+    records: Annotated[Path | None, typer.Option(help="Of the command: the records, one in a line.")] = None
 
 
 @takes_groups
@@ -86,13 +107,20 @@ def audit(
     lists: ListOptions,
     features: _FeatureOptions,
     draws: _DrawOptions,
+    other: _OtherOptions,
     campaign: CampaignFile = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw reports of two worst-case records, or neighbour lists, and bound epsilon from below, at 99% confidence."""
-    drawn = _Draws(draws.trials, secrets.randbits(32) if draws.seed is None else draws.seed, draws.claim)
-    if campaign is not None:
-        read = read_campaign(context, campaign, "trials", "seed", "as_json")
+    """Draw reports of many records or neighbour lists, and test their epsilon, their probabilities and their seeds.
+
+    Exit code 3 says that a claim is refuted.
+    """
+    seed = secrets.randbits(32) if draws.seed is None else draws.seed
+    drawn = _Draws(draws.trials, seed, draws.claim, draws.confidence)
+    if other.command is not None or other.records is not None:
+        audited = Audit((_command_figure(context, other, drawn),), drawn.seed)
+    elif campaign is not None:
+        read = read_campaign(context, campaign, "trials", "seed", "confidence", "as_json")
         audited = Audit(tuple(_campaign_figures(read, drawn)), drawn.seed, campaign=read.id)
     else:
         asks_one = (budget.epsilon_x is None) != (budget.epsilon_y is None)
@@ -106,14 +134,23 @@ def audit(
             check_number_of_features(features.features, features.sizes)
         audited = Audit(tuple(_figures(budget, series.budget, lists, features, drawn)), drawn.seed)
     emit(audited, as_json=as_json)
+    if any(figure.result.refuted for figure in audited.figures):
+        raise typer.Exit(REFUTED)
 
 
 class _Draws(NamedTuple):
-    """How many reports are drawn, with which seed, and the epsilon that is tested instead of the exact one."""
+    """How many reports are drawn, their seed, the epsilon that is tested instead of the exact one, the confidence."""
 
     trials: int
     seed: int
     claim: float | None
+    confidence: float
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of an audit, with a generator of its own."""
+        rng = np.random.default_rng(self.seed)
+        return {"trials": self.trials, "rng": rng, "claim": self.claim, "confidence": self.confidence}
 
 
 class _Figure(NamedTuple):
@@ -135,9 +172,10 @@ class _Figure(NamedTuple):
         return [
             f"{self.name}, {result.relation.title} ({self.pairs}), {result.trials:,} reports, seed {seed}",
             f"claimed epsilon      {show_epsilon(result.claim)}",
-            f"measured at least    {math.floor(result.lower_bound * 1e4) / 1e4:.4f} at {result.confidence:.0%} "
+            f"measured at least    {math.floor(result.lower_bound * 1e4) / 1e4:.4f} at {100 * result.confidence:g}% "
             "confidence",
-            "REFUTED: the claim is too low." if result.refuted else "Not refuted.",
+            *(f"REFUTED: {reason}." for reason in result.reasons),
+            *(() if result.refuted else ("Not refuted.",)),
         ]
 
 
@@ -201,12 +239,27 @@ def _campaign_figures(asked: Campaign, draws: _Draws) -> Iterator[_Figure]:
 
 def _record_figure(name: str, audited: Mechanism, draws: _Draws, *, beside_lists: bool) -> _Figure:
     """Audit the features or the label; beside neighbour lists, a record holds the list as well."""
-    trials, seed, claim = draws
     pairs = _WITH_THE_SAME_LIST if beside_lists else NeighbourRelation.USER_LEVEL.value
-    with _show_reports_drawn(trials) as progress:
-        rng = np.random.default_rng(seed)
-        result = statistical_audit(audited, trials=trials, rng=rng, claim=claim, progress=progress)
+    with _show_reports_drawn(draws.trials) as progress:
+        result = statistical_audit(audited, progress=progress, **draws.options)
     return _Figure(name, pairs, result)
+
+
+def _command_figure(context: typer.Context, other: _OtherOptions, draws: _Draws) -> _Figure:
+    """Audit a command on the records of a file."""
+    if other.command is None or other.records is None or draws.claim is None:
+        raise BudgetError("a command is audited with --command, --records and --claim: give all three")
+    used = {"command", "records", "claim", "trials", "seed", "confidence", "as_json"}
+    if unused := [name for name in context.params if is_given(context, name) and name not in used]:
+        raise BudgetError(f"--{unused[0].replace('_', '-')} is about our mechanisms: leave it out beside --command")
+    try:
+        records = other.records.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BudgetError(f"{other.records} cannot be read: give a text file with one record in each line") from error
+    with _show_reports_drawn(draws.trials) as progress:
+        options = draws.options | {"claim": draws.claim}
+        result = audit_command(other.command, records, progress=progress, **options)
+    return _Figure(other.command, "any two of the records", result)
 
 
 @contextmanager
@@ -228,8 +281,7 @@ def _list_figures(title: str, answers: Sequence[NeighbourMechanism], draws: _Dra
     name = f"{title}, {counted(len(answers), 'wave')}{' together' if len(answers) > 1 else ''}"
     with _show_reports_drawn(draws.trials * len(relations)) as progress:
         for relation in relations:
-            drawn: dict[str, Any] = {"rng": np.random.default_rng(draws.seed), "progress": progress}
-            result = statistical_list_audit(answers, relation, trials=draws.trials, claim=draws.claim, **drawn)
+            result = statistical_list_audit(answers, relation, progress=progress, **draws.options)
             yield _Figure(name, relation.value, result)
 
 
@@ -238,8 +290,7 @@ def _figures_in_turns(answers: Sequence[NeighbourMechanism], turns: int, draws: 
     relations = _audited_relations(ListLoss.largest_of(each.list_loss for each in answers), draws)
     with _show_reports_drawn(draws.trials * len(relations) * len(set(answers))) as progress:
         for relation in relations:
-            drawn: dict[str, Any] = {"rng": np.random.default_rng(draws.seed), "progress": progress}
-            found = statistical_turns_audit(answers, relation, trials=draws.trials, claim=draws.claim, **drawn)
+            found = statistical_turns_audit(answers, relation, progress=progress, **draws.options)
             for numbers, result in found.items():
                 listed = ", ".join(map(str, numbers))
                 asked = f"wave {listed}" if len(numbers) == 1 else f"any of the waves {listed}"

@@ -165,7 +165,7 @@ def guesses(log_likelihoods: NDArray[np.float64]) -> tuple[NDArray[np.int64], ND
 
 
 def nominate(learned: Learned, sample: Sample, groups: Sequence[Group], most: int) -> list[Bet]:
-    """Return the bets that promise the highest epsilon, the best first, on two groups at most.
+    """Return the best bet on stated log-likelihoods, and those that promise most, on two groups at most.
 
     Args:
         learned: learned from other reports than these.
@@ -182,10 +182,11 @@ def nominate(learned: Learned, sample: Sample, groups: Sequence[Group], most: in
             rows = np.concatenate([by_record[number] for number in group])
             places = np.searchsorted(everyone, group)
             bets += _bets_of(group, view, likelihoods[rows][:, places], sample.numbers[rows], len(sample.numbers))
-    if sample.stated is not None:
-        rows = np.concatenate([by_record[number] for number in EXTREMES])
-        bets += _bets_of(EXTREMES, STATED, sample.stated[rows], sample.numbers[rows], len(sample.numbers))
     chosen: list[Bet] = []
+    if sample.stated is not None:  # the best bet there is, if the mechanism is what it states
+        rows = np.concatenate([by_record[number] for number in EXTREMES])
+        stated = _bets_of(EXTREMES, STATED, sample.stated[rows], sample.numbers[rows], len(sample.numbers))
+        chosen.append(max(stated, key=lambda bet: bet.promise))
     for bet in sorted(bets, key=lambda bet: -bet.promise):
         known = {other.group for other in chosen}
         if len(chosen) < most and (bet.group in known or len(known) < _MOST_GROUPS):
