@@ -156,8 +156,8 @@ def _made_again(mechanism: Made) -> Made:
 def designed_records(mechanism: Mechanism, most: int) -> tuple[Record, ...]:
     """Return all records of a small domain; of a large one, records in which every value of every feature occurs.
 
-    These are the two that differ most, records that hold one value throughout, records in which values follow each
-    other, and the first record with its first or its last value changed.
+    First come the two that differ most, and records that hold one value throughout. Then values follow each other. At
+    last the first record has its first or its last value changed.
 
     >>> from veilgraph.privacy.mechanisms import GRR, GRRFS
     >>> designed_records(GRR(3, 1.0), 64)
