@@ -89,7 +89,7 @@ def _largest_log_ratio(mechanism: Mechanism, report: tuple[int, ...], records: l
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The bets that prove the highest epsilon: how many named the true record, and how many another one.
+    """Number of right and wrong bets that prove the highest epsilon.
 
     Attributes:
         right: bets that named the true record.

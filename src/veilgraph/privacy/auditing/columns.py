@@ -156,7 +156,7 @@ def row_keys(codes: NDArray[Any]) -> NDArray[np.int64]:
     """Return one number for each row of integers, [rows]; two rows that differ share it by chance, once in 2**64."""
     if codes.shape[1] == 1:
         return codes[:, 0].astype(np.int64)
-    factors: NDArray[np.int64] = np.random.default_rng(7).integers(1, 2**62, size=codes.shape[1]) * 2 + 1
+    factors = np.asarray(np.random.default_rng(7).integers(1, 2**62, size=codes.shape[1])) * 2 + 1
     wide = codes.view(np.int64) if codes.dtype == np.float64 else codes.astype(np.int64)
     mixed: NDArray[np.int64] = (wide + 0x9E37) * factors
     mixed ^= mixed >> 29

@@ -219,7 +219,7 @@ def _bets_of(
 
 
 def _best_threshold(scores: NDArray[np.float64], right: NDArray[np.bool_], error: float) -> tuple[float, float]:
-    """Return the threshold whose log-odds, less so many standard errors, are highest, and these.
+    """Return the threshold with the highest lower end of its log-odds, and this lower end.
 
     Square roots of counts have a standard error of 1/2; the errors of hits and misses are divided by their variances.
     """
