@@ -95,7 +95,7 @@ class Evidence:
         right: bets that named the true record.
         wrong: bets that named another one.
         records: number of records that a bet is among.
-        error: chance that so many right bets prove an epsilon that is too high, at most.
+        error: largest chance that the proven epsilon is too high.
     """
 
     right: int
@@ -352,7 +352,7 @@ class _Test:
 
 
 def _most_records(trials: int) -> int:
-    """Return the largest number of records that so many draws can be divided among."""
+    """Return the largest number of records that this number of draws can be divided among."""
     if trials < 1000:
         raise BudgetError(f"trials is {trials}: an audit needs at least 1000 to say anything")
     return min(MOST_RECORDS, trials // _DRAWS_OF_A_RECORD)

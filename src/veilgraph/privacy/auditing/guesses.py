@@ -237,7 +237,7 @@ def _best_threshold(scores: NDArray[np.float64], right: NDArray[np.bool_], error
 
 
 def proven_epsilon(right: int, wrong: int, group_size: int, error: float) -> float:
-    """Return the epsilon that so many right and wrong bets prove, but for a chance of `error`.
+    """Return the epsilon that right and wrong bets prove, but for a chance of `error`.
 
     >>> round(proven_epsilon(900, 100, 2, 0.01), 3)
     1.953
