@@ -355,7 +355,7 @@ def open_source(
         tables: folder of a series about private neighbours; its newest wave is taken, whichever document is given.
     """
     document = campaign if isinstance(campaign, Campaign) else Campaign.from_json(campaign.read_bytes())
-    document = newest_document(tables, document)
+    document = document if tables is None else newest_document(tables, document)
     if store is None:
         if not isinstance(graph, Path) or not check_graph_path(graph).is_dir():
             raise RunError(_NO_REPORTS)

@@ -269,10 +269,7 @@ def _grid_cells(
     seeds: int,
 ) -> Iterable[str]:
     """Yield the cells of one grid as JSON, which is hashable: equal cells are counted once."""
-    _check_keys(grid, _GRID_KEYS, f"{name}, grid", needed=("datasets", "methods"))
-    for key, values in grid.items():
-        if not isinstance(values, list) or not values:
-            raise RunError(f"{name}, grid: {key} is {values!r}: write a list, such as {key} = [{_quoted(values)}]")
+    _check_grid(name, grid, variants)
     swept, divided = [key for key in SWEPT if key in grid], not grid.keys().isdisjoint({"epsilon_x", "label_share"})
     sampled, first_seed = int(document.get("sampled", 10)), int(document.get("first_seed", 0))
     axes = [
@@ -286,13 +283,7 @@ def _grid_cells(
         *(grid[key] for key in swept),
     ]
     for dataset, method, (epsilon_x, epsilon_y), variant, labels, edges, seed, *values in itertools.product(*axes):
-        entry = find_method(method)
-        if variant and variant not in variants:
-            raise RunError(
-                f"{name}, grid: variant '{variant}' is not declared; add a [[variant]] of that name"
-                f"{nearest_names(variant, variants)}"
-            )
-        knowledge = KNOWLEDGE[edges["neighbours"]]
+        entry, knowledge = find_method(method), KNOWLEDGE[edges["neighbours"]]
         # Parameters are tuned for an epsilon_y; the ceiling without privacy has none and keeps its defaults.
         found = hyperparameters.get(_METHODS, {}).get(method, hyperparameters)
         tuned = _tuned(found.get(dataset, {}), epsilon_y) if entry.private else {}
@@ -322,6 +313,20 @@ def _grid_cells(
                 "label_share below 1"
             )
         yield json.dumps(vars(cell))
+
+
+def _check_grid(name: str, grid: Mapping[str, Any], variants: Mapping[str, object]) -> None:
+    """Refuse unknown keys, values that are no lists, and variants that are not declared."""
+    _check_keys(grid, _GRID_KEYS, f"{name}, grid", needed=("datasets", "methods"))
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise RunError(f"{name}, grid: {key} is {values!r}: write a list, such as {key} = [{_quoted(values)}]")
+    for variant in grid.get("variants", ()):
+        if variant and variant not in variants:
+            raise RunError(
+                f"{name}, grid: variant '{variant}' is not declared; add a [[variant]] of that name"
+                f"{nearest_names(variant, variants)}"
+            )
 
 
 def _budgets(name: str, grid: Mapping[str, Any], sampled: int) -> list[tuple[float, float]]:

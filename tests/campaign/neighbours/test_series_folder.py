@@ -55,7 +55,6 @@ def test_waves_are_found_in_their_order_whatever_their_files_are_called(folder: 
     assert found_in(folder, TWO) == ([], {})
     for known in (FIRST, ONE, TWO):
         assert newest_document(folder, known) == TWO
-    assert newest_document(None, ONE) == ONE
     assert wave_path(folder, 2) == folder / "wave-2.json"
 
 

@@ -70,18 +70,18 @@ def following_waves(folder: Path, before: Campaign, *, refused: Refused) -> list
     return found
 
 
-def newest_document(folder: Path | None, campaign: Campaign) -> Campaign:
+def newest_document(folder: Path, campaign: Campaign) -> Campaign:
     """Return the newest document of a series, from any document of it and its folder; refuse a file that fits nowhere.
 
     Args:
-        folder: folder of the series; None if there is none.
+        folder: folder of the series.
         campaign: a document of the series.
     """
 
     def refuse(path: Path, why: str) -> None:
         raise CampaignError(f"{path}: {why}")
 
-    found = [] if folder is None else following_waves(folder, campaign, refused=refuse)
+    found = following_waves(folder, campaign, refused=refuse)
     return found[-1].campaign if found else campaign
 
 
