@@ -11,13 +11,14 @@ from tests.support.neighbour_series import CLASS, LIST, first_document, waves_of
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.asked import Asked, Documents, turn_of
 from veilgraph.campaign.document import ASKED, find_asked
+from veilgraph.campaign.neighbours.series_label import SeriesLabel
 from veilgraph.campaign.neighbours.wave import NeighbourWave
 from veilgraph.campaign.once import Once
 from veilgraph.campaign.rounds import Rounds
 
 KINDS: dict[str, tuple[Campaign, type[Asked]]] = {
     "once": (campaign(classes(3), epsilon_y=1.0), Once),
-    "the first document of a series": (first_document(), Once),
+    "the first document of a series": (first_document(), SeriesLabel),
     "in rounds": (campaign(classes(3), epsilon_y=1.0, rounds=4), Rounds),
     "in a wave about neighbours": (waves_of(CLASS)[1], NeighbourWave),
     "in a wave of lists": (waves_of(LIST)[1], NeighbourWave),

@@ -34,6 +34,7 @@ from tests.support.running_collector import collector_of, listening
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave
 from veilgraph.campaign.neighbours.people_file import people_file
+from veilgraph.campaign.neighbours.series_label import FollowedBy
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.collector.auth import Credentials, Role, new_role_token
@@ -605,3 +606,18 @@ def test_everyone_can_use_it_in_every_language(page: Page, tag: str, answers: li
         page.run(fill("u1", 3.0))
         page.until("!document.getElementById('review').hidden")
         assert found + violations(page) == []
+
+
+@pytest.mark.parametrize(("followed_by", "is_published"), [("waves", True), ("lists", False)])
+def test_who_reports_the_label_is_told_before_the_draw_what_follows_and_what_is_published(
+    page: Page, followed_by: FollowedBy, is_published: bool
+) -> None:
+    with serving(first_document(followed_by=followed_by).to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        page.run("document.querySelector('#questions input').click();" + CHECK)
+        page.until("!document.getElementById('checking').hidden")
+        assert shown(page, "published")
+        said = text(page, "published")
+        assert "Rounds about your contacts follow" in said
+        assert ("which answer was sent for you" in said) is is_published
+        assert ("cannot be taken back" in said) is is_published

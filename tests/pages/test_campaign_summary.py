@@ -15,7 +15,7 @@ from tests.support.blocked_imports import run_without
 from tests.support.campaigns import campaign
 from tests.support.chromium import CHROMIUM, needs_chromium
 from tests.support.collection import SCHEMA, Collection
-from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, LIST, waves_of
+from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, LIST, first_document, waves_of
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.asked_words import Exposure
 from veilgraph.campaign.budget import CampaignBudget
@@ -175,6 +175,16 @@ def test_a_published_table_is_said_to_show_who_took_part_and_what_they_reported(
     said = words_of(render_summary(BOTH, template=template))
     assert "sees by name who has taken part, and what was reported for them" in said
     assert "sees who withdrew in between" in said
+    assert "sees by name who has taken part, and what was reported for them" in words_of(
+        render_summary(FIRST, template=template)
+    ), "who answers the first document is told, too"
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_before_lists_nothing_is_said_to_be_published_but_the_people(template: Template) -> None:
+    said = words_of(render_summary(first_document(followed_by="lists"), template=template))
+    assert "Nothing else about them is published" in said
+    assert "what was reported for" not in said
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

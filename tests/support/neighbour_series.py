@@ -15,6 +15,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave, begin_series
 from veilgraph.campaign.neighbours.people_file import people_file
 from veilgraph.campaign.neighbours.series import NeighbourSeries
+from veilgraph.campaign.neighbours.series_label import FollowedBy
 from veilgraph.campaign.neighbours.wave import NeighbourWave
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
@@ -40,11 +41,13 @@ LIST = RandomizedNeighbourList(len(NAMES), 3.0)
 ANSWERS: dict[str, NeighbourMechanism] = {"class": CLASS, "histogram": HISTOGRAM, "capped histogram": CAPPED}
 
 
-def first_document(people: Graph = PEOPLE, *, epsilon_y: float = 2.0, **settings: Any) -> Campaign:
+def first_document(
+    people: Graph = PEOPLE, *, epsilon_y: float = 2.0, followed_by: FollowedBy = "waves", **settings: Any
+) -> Campaign:
     """Return the campaign that begins a series: it asks for the label."""
     schema = FeatureSchema(columns=(), classes=CLASSES)
     given = {"nonce": NONCE} | grouped(epsilon_y=epsilon_y, **settings)
-    return begin_series(schema=schema, people=people, **given)
+    return begin_series(schema=schema, people=people, followed_by=followed_by, **given)
 
 
 def of_series(wave: Campaign, series: NeighbourSeries) -> Campaign:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from veilgraph.campaign.asked_words import Words
 from veilgraph.errors import CampaignError
@@ -95,8 +95,8 @@ class Documents:
 
 def documents_before(document: str) -> list[str]:
     """Return the ids that a document states of those before it; none where the collection has one document."""
-    stated = json.loads(document).get("bound", {}).get("neighbours") or {}
-    return list(stated.get("documents", ()))
+    stated = json.loads(document).get("bound", {}).get("neighbours")
+    return list(stated.get("documents", ())) if isinstance(stated, dict) else []
 
 
 def turn_of(node: str, turns: int) -> int:
@@ -208,6 +208,16 @@ class Asked(ABC):
     def answers(self) -> tuple[NeighbourMechanism, ...]:
         """Mechanism of each wave about neighbours so far."""
         return ()
+
+    @property
+    def what_follows(self) -> Literal["waves", "lists"] | None:
+        """What people are asked about neighbours after this first document; None if nothing follows."""
+        return None
+
+    @property
+    def publishes_beliefs(self) -> bool:
+        """Whether what is believed about everybody is published, from the reports of this document or earlier ones."""
+        return self.what_follows == "waves"
 
     @property
     def published(self) -> frozenset[str]:

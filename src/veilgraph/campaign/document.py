@@ -18,6 +18,7 @@ from typing import Any
 
 from veilgraph.campaign.asked import Asked, CampaignLabel, FeatureMechanism
 from veilgraph.campaign.budget import CampaignBudget
+from veilgraph.campaign.neighbours.series_label import SeriesLabel
 from veilgraph.campaign.neighbours.wave import NeighbourWave
 from veilgraph.campaign.notice import Notice, check_texts, time_in_words
 from veilgraph.campaign.once import Once, new_nonce
@@ -29,7 +30,7 @@ from veilgraph.privacy.plain_text import counted, quote, quoted_lines
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import canonical_json, content_id, expect_object, parse_strict
 
-ASKED: tuple[type[Asked], ...] = (NeighbourWave, Rounds, Once)
+ASKED: tuple[type[Asked], ...] = (NeighbourWave, SeriesLabel, Rounds, Once)
 """Every kind. Where several kinds have one format, the last is meant unless the key of another kind has a value."""
 
 FORMATS = sorted({kind.format for kind in ASKED})

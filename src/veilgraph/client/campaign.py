@@ -81,7 +81,8 @@ def _checked_parts(document: object) -> tuple[dict[str, Any], Notice]:
     if type(version) is not int or version not in _BOUND:
         raise CampaignError("the campaign's format is not 3 or 4: this client is too old, or it is not a campaign")
     whole = read_object(document, "bound format id notice", "the campaign")
-    bound = read_object(whole["bound"], _BOUND[version], "bound")
+    begins = version == 3 and isinstance(whole["bound"], dict) and "neighbours" in whole["bound"]
+    bound = read_object(whole["bound"], _BOUND[version] + " neighbours" * begins, "bound")
     if type(bound["format"]) is not int or bound["format"] != version:
         raise CampaignError("the campaign has another format inside")
     if whole["id"] != content_id(bound):

@@ -210,4 +210,9 @@ def _remembers(memory: Memory, series: Series, *, left_out: bool = False) -> boo
 
 def read_record_questions(bound: Mapping[str, Any], schema: Schema) -> Once | Rounds:
     """Read questions about a record, asked once or in rounds."""
-    return (Once if bound["rounds"] is None else Rounds).read(bound, schema)
+    asked = (Once if bound["rounds"] is None else Rounds).read(bound, schema)
+    if "neighbours" in bound:  # what follows, about neighbours
+        is_label = bound["rounds"] is None and asked.features is None and not schema.columns
+        if not is_label or bound["neighbours"] not in ("waves", "lists"):
+            raise CampaignError("a series about private neighbours begins with the label alone, asked once")
+    return asked

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Literal
 
 from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.neighbours.people_file import people_of
 from veilgraph.campaign.neighbours.series import NeighbourSeries
+from veilgraph.campaign.neighbours.series_label import FollowedBy, SeriesLabel
 from veilgraph.campaign.neighbours.wave import NeighbourWave
 from veilgraph.campaign.notice import Notice
 from veilgraph.errors import CampaignError
@@ -25,7 +25,7 @@ def begin_series(
     people: Graph,
     notice: Notice,
     budget: CampaignBudget,
-    followed_by: Literal["waves", "lists"] = "waves",
+    followed_by: FollowedBy = "waves",
     label: str = "label",
     nonce: str | None = None,
 ) -> Campaign:
@@ -52,10 +52,10 @@ def begin_series(
             "give epsilon_y, and a node table as the graph"
         )
     made = Campaign.new(schema=schema, graph=people, notice=notice, budget=budget, label=label, nonce=nonce)
-    if followed_by == "lists":
-        return made
-    response = GRR(schema.num_classes, float(budget.epsilon_y))
-    return replace(made, asked=replace(made.asked, label_mechanism=response))
+    parts = {field.name: getattr(made.asked, field.name) for field in fields(made.asked)}
+    if followed_by == "waves":
+        parts["label_mechanism"] = GRR(schema.num_classes, float(budget.epsilon_y))
+    return replace(made, asked=SeriesLabel(**parts, followed_by=followed_by))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +91,12 @@ class NextWave:
         label = asked.collected_label
         if not isinstance(label, LabelOnce) or asked.schema.columns:
             raise CampaignError("a series about private neighbours begins with a campaign for the label alone, once")
+        told_enough = ("waves", "lists") if self.answer.asks_for_lists else ("waves",)
+        if not asked.documents.earlier and asked.what_follows not in told_enough:
+            raise CampaignError(
+                "the first document does not tell people what is published about them from now on: begin the series "
+                "with 'campaign new --private-neighbours', and the --answer that follows"
+            )
         if people.fingerprint != asked.graph_sha256 or people.num_edges:
             raise CampaignError("the people are not those of the series: give its node table, and no edges")
         told = replace(

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from veilgraph.campaign.asked import Asked, CampaignLabel, Documents, about_document, read_about, turn_of
 from veilgraph.campaign.asked_words import Exposure, Step, Words
+from veilgraph.campaign.neighbours.published_words import published_in_words
 from veilgraph.campaign.neighbours.series import NeighbourSeries
 from veilgraph.errors import CampaignError, ReportError
 from veilgraph.privacy.accounting import Guarantee
@@ -110,6 +111,11 @@ class NeighbourWave(Asked):
     def answers(self) -> tuple[NeighbourMechanism, ...]:
         """Mechanism of each wave so far."""
         return self.series.answers
+
+    @property
+    def publishes_beliefs(self) -> bool:
+        """Whether a belief table is published."""
+        return not self.series.asks_for_lists
 
     @property
     def published(self) -> frozenset[str]:
@@ -214,21 +220,7 @@ class WaveWords(Words):
     @property
     def published(self) -> list[str]:
         """What is published before people answer."""
-        people = counted(self.asked.nodes, "person", "people")
-        if self.series.asks_for_lists:
-            return [
-                "Before the wave one file is published for everyone, whole: by it everyone can check whether an id is "
-                f"among the {people}. Nothing else about them is published. What was published cannot be taken back."
-            ]
-        return [
-            "Before each wave two files are published for everyone, whole: one by which everyone can check whether an "
-            f"id is among the {people}, and one that says for each of them what the reports so far make likely about "
-            "their class.",
-            "Everyone who reads the second sees by name who has taken part, and what was reported for them, changed "
-            "at random as it was; and who compares two of them sees who withdrew in between. It is computed from such "
-            "reports alone, so the figures here hold for all who read it. What was published cannot be taken back.",
-            "Both are given out whole, so that nobody learns whom a device looks up.",
-        ]
+        return published_in_words(self.asked.nodes, has_table=not self.series.asks_for_lists)
 
     def steps(self, label: str) -> list[Step]:
         """Return the label and each wave so far, with what each reveals at most."""

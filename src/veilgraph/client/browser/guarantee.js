@@ -29,6 +29,16 @@ export function explainGuarantee(question, contacts) {
   say($("weak"), rounds ? "weak.rounds" : "weak", rounds ?? {});
   $("weak").hidden = epsilon < Math.log(99);
   $("meaning").replaceChildren(...(label ? labelInWords(question) : []));
+  explainWhatFollows(question);
+}
+
+/** Say that questions about contacts follow, and what is published before them. */
+function explainWhatFollows({ follows }) {
+  $("published").hidden = !follows;
+  $("published").replaceChildren(
+    ...(follows ? phrase("follows") : []),
+    ...(follows === "waves" ? [" ", ...phrase("guarantee.published")] : []),
+  );
 }
 
 function explainRounds({ rounds, notice, features }) {

@@ -109,6 +109,8 @@ export interface Question {
       readonly unchanged: number;
     };
   } | null;
+  /** What people are asked about neighbours after this label; null if nothing follows. */
+  readonly follows: "waves" | "lists" | null;
   /** Epsilons of the features and of the label, at user level; 0 where they are not asked for. */
   readonly parts: { readonly features: number; readonly label: number };
   /**

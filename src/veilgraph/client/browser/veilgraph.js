@@ -211,7 +211,11 @@ export async function verify(text, { maxEpsilon, now = new Date() }) {
 /** Return what reports are bound to, which the id names, and the notice, which may change, with its hash. */
 async function parts({ id, ...document }) {
   const { bound, notice, format } = keys(document, "bound format notice");
-  need(format === 3 && keys(bound, "features format graph guarantee label nonce rounds schema").format === 3);
+  const more = isObject(bound) && Object.hasOwn(bound, "neighbours") ? "neighbours " : "";
+  need(
+    format === 3 &&
+      keys(bound, `features format graph guarantee label ${more}nonce rounds schema`).format === 3,
+  );
   need(isText(bound.nonce) && /^[0-9a-f]{32}$/.test(bound.nonce));
   need(id === (await sha256(canonical(bound))), "The campaign was altered.");
   return [
@@ -221,7 +225,10 @@ async function parts({ id, ...document }) {
   ];
 }
 
-function read({ id, rounds, graph, schema, features: asked, label: answered, guarantee }, notice) {
+function read(
+  { id, rounds, graph, schema, features: asked, label: answered, guarantee, neighbours },
+  notice,
+) {
   const { nodes, sha256 } = keys(graph, "nodes sha256");
   const { group, label } = keys(schema, "columns group label");
   need(whole(nodes) && /^[0-9a-f]{64}$/.test(sha256));
@@ -232,6 +239,11 @@ function read({ id, rounds, graph, schema, features: asked, label: answered, gua
   distinct([name, ...columns.map((each) => each.name)], isName, 1);
   distinct(classes, isName);
   need(asked || answered);
+  const follows = neighbours ?? null; // about neighbours, after a label that is asked once
+  need(
+    neighbours === undefined ||
+      (["waves", "lists"].includes(neighbours) && !asked && !rounds && !columns.length),
+  );
   part(asked, "epsilon mechanism sampled tables", ...(rounds ? ["grr"] : ["grr_fs", "joint_grr"]));
   const once =
     asked &&
@@ -252,6 +264,7 @@ function read({ id, rounds, graph, schema, features: asked, label: answered, gua
     features,
     label: answered && { name, values: classes, table },
     rounds: series,
+    follows,
   };
   const parts = {
     features: features?.epsilon ?? 0,
