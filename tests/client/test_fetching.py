@@ -17,7 +17,7 @@ from tests.support.neighbour_series import CLASS, HISTOGRAM, LIST, PEOPLE_FILE, 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.cli import main
-from veilgraph.client import ClockWarning, Fetched, answer_neighbours, fetch
+from veilgraph.client import ClockWarning, Fetched, Patience, answer_neighbours, fetch
 from veilgraph.errors import CampaignError, RunError, SendError
 
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
@@ -38,7 +38,7 @@ def files_of(campaign: Campaign, table: bytes = TABLE.to_bytes(), people: bytes 
 @contextmanager
 def collector(files: Mapping[str, bytes]) -> Iterator[tuple[LocalServer, Callable[..., Fetched]]]:
     with serving(files) as server:
-        yield server, partial(fetch, server.url(""), attempts=2, sleep=lambda _: None)
+        yield server, partial(fetch, server.url(""), patience=Patience(attempts=2, sleep=lambda _: None))
 
 
 def content_of(folder: Path) -> dict[str, bytes]:
@@ -152,7 +152,7 @@ def test_what_is_not_as_the_campaign_says_changes_nothing(
 )
 def test_a_download_that_breaks_off_or_leads_elsewhere_fails(fault: str, said: str, tmp_path: Path) -> None:
     with serving(files_of(ONE)) as server, pytest.raises(SendError, match=said):
-        fetch(server.url(f"{fault}!"), tmp_path, attempts=2, sleep=lambda _: None)
+        fetch(server.url(f"{fault}!"), tmp_path, patience=Patience(attempts=2, sleep=lambda _: None))
     assert content_of(tmp_path) == {}
 
 
@@ -160,7 +160,7 @@ def test_a_download_that_breaks_off_goes_on_where_it_was_and_is_checked_whole(tm
     size = len(TABLE.to_bytes())
     with serving(files_of(ONE)) as server:
         server.part = -(-size // 3)
-        get = partial(fetch, server.url("in-parts!"), attempts=3, sleep=lambda _: None)
+        get = partial(fetch, server.url("in-parts!"), patience=Patience(attempts=3, sleep=lambda _: None))
         found = get(tmp_path / "whole")
         assert found.table is not None
         assert found.table.read_bytes() == TABLE.to_bytes()
@@ -169,7 +169,7 @@ def test_a_download_that_breaks_off_goes_on_where_it_was_and_is_checked_whole(tm
     with serving(files_of(ONE, table=altered)) as server:
         server.part = -(-size // 3)
         with pytest.raises(CampaignError, match="the campaign names"):
-            fetch(server.url("in-parts!"), tmp_path / "altered", attempts=3, sleep=lambda _: None)
+            fetch(server.url("in-parts!"), tmp_path / "altered", patience=Patience(attempts=3, sleep=lambda _: None))
     assert content_of(tmp_path / "altered") == {}
 
 

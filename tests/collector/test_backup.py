@@ -17,7 +17,7 @@ from benchmarks.performance.collecting import Server
 from tests.support.collection import Collection
 from tests.support.services import find_program
 from veilgraph.cli import main
-from veilgraph.client import answer, check_receipt, send, withdraw
+from veilgraph.client import Patience, answer, check_receipt, send, withdraw
 from veilgraph.collector import audit_log
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import SendError
@@ -42,13 +42,15 @@ class Devices:
         """
         text, store = self._collection.campaign.to_json(), self._folder / "devices" / node
         report = answer(text, RECORD, node=node, store=store, max_epsilon=5.0)
-        receipt = send(url, report, self._collection.token(node), again=node in self.acknowledged, attempts=1)
+        receipt = send(
+            url, report, self._collection.token(node), again=node in self.acknowledged, patience=Patience(attempts=1)
+        )
         self.acknowledged[node] = dict(report)
         return bool(receipt)
 
     def withdraw(self, url: str, node: str) -> dict[str, str]:
         """Withdraw, and return the document of the receipt."""
-        return withdraw(url, node, self._collection.token(node), attempts=1).document
+        return withdraw(url, node, self._collection.token(node), patience=Patience(attempts=1)).document
 
 
 def program(name: str) -> str:

@@ -11,6 +11,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import check_new, confirm_withdrawal
 from veilgraph.cli.options import AttemptsOption, CollectorOption, JsonOption, YesOption
 from veilgraph.cli.output import Facts, emit
+from veilgraph.client import Patience
 from veilgraph.client import withdraw as send_withdrawal
 from veilgraph.privacy.strict_json import canonical_json
 
@@ -28,7 +29,7 @@ def withdraw(
     check_new(receipt, "--receipt")
     if not yes:
         confirm_withdrawal(node)
-    confirmed = send_withdrawal(url, node, token, attempts=attempts)
+    confirmed = send_withdrawal(url, node, token, patience=Patience(attempts=attempts))
     if receipt is not None:
         write_atomically(receipt, canonical_json(confirmed.document) + "\n")
     done = "is out of this campaign" if confirmed else "was out of this campaign before"

@@ -12,6 +12,7 @@ to copy is made of them by `python -m veilgraph.client.one_file participant.py`;
 
 from veilgraph.client.answering import answer, answer_neighbours
 from veilgraph.client.campaign import verify
+from veilgraph.client.connection import Patience
 from veilgraph.client.fetching import Fetched, fetch
 from veilgraph.client.neighbours import turn_of
 from veilgraph.client.published import Published
@@ -29,6 +30,7 @@ __all__ = [
     "Fetched",
     "Ledger",
     "NoticeWarning",
+    "Patience",
     "Published",
     "Receipt",
     "RunError",

@@ -6,6 +6,7 @@ import http.client
 import ipaddress
 import secrets
 import ssl
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from veilgraph.client.reading import T, check_node, read_json
 from veilgraph.client.refusals import SendError
@@ -36,26 +37,38 @@ _REFUSALS = {
 }
 
 
+class Patience(NamedTuple):
+    """How long a device waits for a collector that is busy or cannot be reached.
+
+    Args:
+        attempts: maximum number of attempts for each request.
+        timeout: seconds to wait for each response.
+        sleep: function that waits between two attempts.
+    """
+
+    attempts: int = 8
+    timeout: float = 30.0
+    sleep: Callable[[float], None] = time.sleep
+
+
+PATIENT = Patience()
+
+
 def read_answer(response: http.client.HTTPResponse) -> tuple[int, bytes]:
     """Return the status and the beginning of an answer."""
     return response.status, response.read(_MAX_ANSWER_LENGTH)
 
 
 def deliver(
-    request: urllib.request.Request,
-    attempts: int,
-    timeout: float,
-    sleep: Callable[[float], None],
-    remedy: str,
-    read: Callable[[http.client.HTTPResponse], T],
+    request: urllib.request.Request, patience: Patience, remedy: str, read: Callable[[http.client.HTTPResponse], T]
 ) -> T:
     """Send a request, again if necessary, and return its answer as `read` reads it; raise an error if it is refused."""
     opener = _opener(request)
     failure = ""
-    for attempt in range(attempts):
+    for attempt in range(patience.attempts):
         pause = 0.5 * 2**attempt * (1 - secrets.randbelow(1000) / 2000)
         try:
-            with opener.open(request, timeout=timeout) as response:
+            with opener.open(request, timeout=patience.timeout) as response:
                 if response.status in (200, 201, 206):
                     return read(response)
                 raise SendError(f"the collector answered {response.status}, which is not a response to a report")
@@ -74,9 +87,9 @@ def deliver(
             failure = f"the collector cannot be reached ({type(reason).__name__})"
         if pause > _MAX_PAUSE_SECONDS:
             raise SendError(f"{failure} and asks to wait {pause:.0f} seconds; {remedy}")
-        if attempt + 1 < attempts:
-            sleep(pause)
-    raise SendError(f"{failure}, {attempts} times; {remedy}")
+        if attempt + 1 < patience.attempts:
+            patience.sleep(pause)
+    raise SendError(f"{failure}, {patience.attempts} times; {remedy}")
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:

@@ -6,7 +6,6 @@ import hashlib
 import http.client
 import os
 import secrets
-import time
 import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from veilgraph.client.campaign import read_campaign, read_question, verify
-from veilgraph.client.connection import deliver, make_request
+from veilgraph.client.connection import PATIENT, Patience, deliver, make_request
 from veilgraph.client.neighbours import other_people
 from veilgraph.client.published import Published
 from veilgraph.client.question import Question
@@ -51,9 +50,7 @@ def fetch(
     url: str,
     folder: str | os.PathLike[str],
     *,
-    attempts: int = 8,
-    timeout: float = 30.0,
-    sleep: Callable[[float], None] = time.sleep,
+    patience: Patience = PATIENT,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
     now: datetime | None = None,
 ) -> Fetched:
@@ -68,14 +65,12 @@ def fetch(
         url: the collector's address: https, or http on this machine.
         folder: folder of one campaign or series on the device; created if needed. A campaign of another series than
             the one in it is refused, and so is an earlier wave.
-        attempts: maximum number of attempts for each file.
-        timeout: seconds to wait for each piece.
-        sleep: function that waits.
+        patience: how often and how long to try for each file.
         progress: takes what is taken, the bytes so far and their number.
         now: the time; default: the collector's clock, which its answer states. Where the device's differs by more than
             five minutes, it warns.
     """
-    source, place = _Source(url, attempts, timeout, sleep, progress), Path(folder)
+    source, place = _Source(url, patience, progress), Path(folder)
     before = _fetched(place)
     text, question = source.campaign(now)
     _check_fetched(question, before, place)
@@ -103,9 +98,7 @@ class _Source(NamedTuple):
     """A collector from which whole files are taken."""
 
     url: str
-    attempts: int
-    timeout: float
-    sleep: Callable[[float], None]
+    patience: Patience
     progress: Callable[[str, int, int], None]
 
     def campaign(self, now: datetime | None) -> tuple[str, Question]:
@@ -172,7 +165,7 @@ class _Source(NamedTuple):
 
     def _load(self, request: urllib.request.Request, read: Callable[[http.client.HTTPResponse], T]) -> T:
         remedy = "what is complete is kept: fetch again later"
-        return deliver(request, self.attempts, self.timeout, self.sleep, remedy, read)
+        return deliver(request, self.patience, remedy, read)
 
 
 def _pieces(response: http.client.HTTPResponse, most: int) -> Iterator[bytes]:

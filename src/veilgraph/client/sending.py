@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from veilgraph.client.connection import REASONS, deliver, make_request, place_of, read_answer, read_json_object
+from veilgraph.client.connection import (
+    PATIENT,
+    REASONS,
+    Patience,
+    deliver,
+    make_request,
+    place_of,
+    read_answer,
+    read_json_object,
+)
 from veilgraph.client.question import DrawnReport
 from veilgraph.client.reading import canonical_json
 from veilgraph.client.refusals import SendError
@@ -62,9 +70,7 @@ def send(
     token: str,
     *,
     again: bool = False,
-    attempts: int = 8,
-    timeout: float = 30.0,
-    sleep: Callable[[float], None] = time.sleep,
+    patience: Patience = PATIENT,
 ) -> Receipt:
     """Send a report to the collector, unless the collector already holds one of this node.
 
@@ -86,9 +92,7 @@ def send(
             values are refused: their length would tell what they say.
         token: the node's token.
         again: send although the collector holds a report of this node: only this very report, from this store.
-        attempts: maximum number of attempts.
-        timeout: seconds to wait for each response.
-        sleep: function that waits.
+        patience: how often and how long to try.
 
     Returns:
         The collector's receipt; it is true if the report was stored now, false if it had been stored before.
@@ -96,7 +100,7 @@ def send(
     if not isinstance(report, DrawnReport):
         raise SendError("the report has no length: send what `answer` returned, or DrawnReport.read of its text")
     if not again:
-        standing, held = _reported(url, report["node"], token, attempts, timeout, sleep)
+        standing, held = _reported(url, report["node"], token, patience)
         if standing not in ("missing", "earlier"):
             raise SendError(f"{REASONS[standing]}; nothing was sent")
         lost = sorted(held - report.rounds) if "round" in report else []
@@ -108,7 +112,7 @@ def send(
             )
     request = make_request(url, place_of(report["node"]), token, "PUT", report.text.encode())
     remedy = "the report is stored: send the same one again later"
-    status, answer = deliver(request, attempts, timeout, sleep, remedy, read_answer)
+    status, answer = deliver(request, patience, remedy, read_answer)
     return _receipt(answer, report, is_new=status == 201)
 
 
@@ -117,9 +121,7 @@ def has_reported(
     node: str,
     token: str,
     *,
-    attempts: int = 8,
-    timeout: float = 30.0,
-    sleep: Callable[[float], None] = time.sleep,
+    patience: Patience = PATIENT,
 ) -> str:
     """Ask the collector whether a node has reported. Nothing of a report is sent.
 
@@ -127,24 +129,20 @@ def has_reported(
         url: the collector's address: https, or http on this machine, because the token must not be sent unencrypted.
         node: name of the node in the public graph.
         token: the node's token.
-        attempts: maximum number of attempts.
-        timeout: seconds to wait for each response.
-        sleep: function that waits.
+        patience: how often and how long to try.
 
     Returns:
         `stored`, `earlier` (in another round of the series only), `missing`, `withdrawn`, or `purged` (with the whole
         campaign).
     """
-    return _reported(url, node, token, attempts, timeout, sleep)[0]
+    return _reported(url, node, token, patience)[0]
 
 
-def _reported(
-    url: str, node: str, token: str, attempts: int, timeout: float, sleep: Callable[[float], None]
-) -> tuple[str, set[int]]:
+def _reported(url: str, node: str, token: str, patience: Patience) -> tuple[str, set[int]]:
     """Return whether a node has reported, and in which rounds of a series."""
     request = make_request(url, place_of(node), token, "GET")
     remedy = "nothing was sent, and what this device drew stays here: try again later"
-    _, answer = deliver(request, attempts, timeout, sleep, remedy, read_answer)
+    _, answer = deliver(request, patience, remedy, read_answer)
     standing, held = _standing(answer, "earlier", "rounds"), read_json_object(answer).get("rounds")
     if not isinstance(held, list) or not all(type(number) is int for number in held):
         raise _no_standing()
@@ -156,9 +154,7 @@ def withdraw(
     node: str,
     token: str,
     *,
-    attempts: int = 8,
-    timeout: float = 30.0,
-    sleep: Callable[[float], None] = time.sleep,
+    patience: Patience = PATIENT,
 ) -> WithdrawalReceipt:
     """Withdraw a node's reports, or object before there is one: the collector stores none of this node again.
 
@@ -170,15 +166,13 @@ def withdraw(
         url: the collector's address: https, or http on this machine, because the token must not be sent unencrypted.
         node: name of the node in the public graph.
         token: the node's token.
-        attempts: maximum number of attempts.
-        timeout: seconds to wait for each response.
-        sleep: function that waits.
+        patience: how often and how long to try.
 
     Returns:
         The collector's receipt; it is true if the reports were withdrawn now, false if they had been before.
     """
     request = make_request(url, place_of(node), token, "DELETE")
-    _, answer = deliver(request, attempts, timeout, sleep, "withdraw again later", read_answer)
+    _, answer = deliver(request, patience, "withdraw again later", read_answer)
     document = read_json_object(answer)
     stated = document.get("receipt")
     if not _is_receipt(stated, "campaign node withdrawn signature", {"node": node}):
@@ -190,18 +184,14 @@ def check_receipt(
     url: str,
     receipt: Mapping[str, str],
     *,
-    attempts: int = 8,
-    timeout: float = 30.0,
-    sleep: Callable[[float], None] = time.sleep,
+    patience: Patience = PATIENT,
 ) -> str:
     """Ask the collector whether it signed a receipt, and what it holds of the receipt's node now.
 
     Args:
         url: the collector's address: https, or http on this machine.
         receipt: the document of a receipt that `send` or `withdraw` returned.
-        attempts: maximum number of attempts.
-        timeout: seconds to wait for each response.
-        sleep: function that waits.
+        patience: how often and how long to try.
 
     Returns:
         `stored`, `another` (another report of this node), `missing`, `withdrawn`, or `purged` (with the whole
@@ -209,7 +199,7 @@ def check_receipt(
     """
     content = canonical_json(dict(receipt)).encode()
     request = make_request(url, "receipts", "", "POST", content)
-    _, answer = deliver(request, attempts, timeout, sleep, "check it again later", read_answer)
+    _, answer = deliver(request, patience, "check it again later", read_answer)
     return _standing(answer, "another")
 
 
