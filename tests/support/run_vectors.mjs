@@ -89,6 +89,13 @@ const work = {
       const { epsilon, id } = await module.verify(campaign, { maxEpsilon, now });
       return { epsilon, id };
     }),
+  // Microseconds of the processor that a check takes.
+  effort: (campaign) =>
+    attempt(async () => {
+      const before = process.cpuUsage();
+      await module.verify(campaign, { maxEpsilon, now });
+      return process.cpuUsage(before).user;
+    }),
   costWithLost: ({ campaign, lost }) =>
     attempt(async () => module.costWithLost(await module.verify(campaign, { maxEpsilon, now }), lost)),
   parts: (campaign) => attempt(async () => Object.keys(await module.verify(campaign, { maxEpsilon, now }))),
