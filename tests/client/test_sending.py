@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.participant_page import answer_to
 from veilgraph.client import DrawnReport, Patience, check_receipt, has_reported, send, withdraw
+from veilgraph.client.connection import make_request
 from veilgraph.errors import SendError
 from veilgraph.privacy.strict_json import canonical_json
 
@@ -192,11 +193,11 @@ def test_no_proxy_is_used_for_this_machine(variable: str, monkeypatch: pytest.Mo
 
 def test_a_busy_or_absent_collector_is_tried_again_with_the_same_report() -> None:
     pauses: list[float] = []
-    with collector(503, 0, 429, 500, 507, 408, 502, 201) as running:
-        assert send(running.url, REPORT, "t", patience=Patience(sleep=pauses.append))
+    with collector(503, 0, 429, 500, 507, 408, 502, 504, 201) as running:
+        assert send(running.url, REPORT, "t", patience=Patience(sleep=pauses.append, attempts=9))
     assert len({body for _, _, body in running.seen}) == 1
     assert all(0.25 * 2**i <= pause <= 0.5 * 2**i for i, pause in enumerate(pauses))
-    assert len(pauses) == 7
+    assert len(pauses) == 8
 
 
 def test_the_collectors_own_pause_is_honoured() -> None:
@@ -278,3 +279,14 @@ def test_no_redirection_is_followed(code: int) -> None:
             check_receipt(running.url, {"node": "a/b"}, patience=Patience(sleep=lambda _: pytest.fail("it waited")))
         assert len(running.seen) == 3
         assert (elsewhere.asked, elsewhere.seen) == ([], [])
+
+
+def test_an_encrypted_address_is_asked_wherever_it_is_and_another_on_this_machine_alone() -> None:
+    for url in (
+        "https://collect.example.org/",
+        "https://127.0.0.1",
+        "http://127.0.0.1:8000",
+        "http://[::1]",
+        "http://localhost",
+    ):
+        assert make_request(url, "campaign", "", "GET").full_url == f"{url.rstrip('/')}/v1/campaign"

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.collected import Collected
+from tests.support.trained import parameters_of, train_reports
+from veilgraph.deploy import Model
 from veilgraph.models.registry import methods_for_campaign
 from veilgraph.privacy.mechanisms import GRRFS, JointGRR, Mechanism
 
@@ -43,8 +45,30 @@ def trained(collected: Collected) -> Path:
     return collected.folder / "model"
 
 
+@pytest.fixture(scope="session")
+def case_collection(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Collected]:
+    """Return the collection of each of `KINDS`, made once for all modules; nobody writes to it."""
+    return cache(lambda kind: Collected(tmp_path_factory.mktemp("collected"), **KINDS[kind]))
+
+
+@pytest.fixture(scope="session")
+def in_memory(case_collection: Callable[[str], Collected]) -> Callable[[str, str], Model]:
+    """Return the model of a method from the reports of a kind of collection in memory, trained once."""
+
+    @cache
+    def train(name: str, kind: str) -> Model:
+        made = case_collection(kind)
+        return train_reports(made.campaign, made.perturbed, method=name, device="cpu", **parameters_of(name))
+
+    return train
+
+
 @pytest.fixture(params=CASES, ids=lambda case: ", ".join(case))
-def case(request: pytest.FixtureRequest, collection: Callable[[str], Collected]) -> tuple[str, Collected]:
-    """Return the name of each method with each kind of collection that it fits."""
+def case(
+    request: pytest.FixtureRequest,
+    case_collection: Callable[[str], Collected],
+    in_memory: Callable[[str, str], Model],
+) -> tuple[str, Collected, Model]:
+    """Return the name of each method with each kind of collection that it fits, and its model of it."""
     name, kind = request.param
-    return name, collection(kind)
+    return name, case_collection(kind), in_memory(name, kind)

@@ -183,10 +183,18 @@ WRITTEN = ["weights.npz", "model.json", "campaign.json", "reports.jsonl", "nodes
 """Files of a model in the order in which they are written, before training.json."""
 
 
+@pytest.fixture(scope="module")
+def whole(collected: Collected, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a training that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("trained") / "whole"
+    train_reports(collected.campaign, collected.perturbed, method="veil", device="cpu").save(folder)
+    return folder
+
+
 @pytest.mark.parametrize("count", range(len(WRITTEN) + 1))
 @pytest.mark.parametrize("before", ["no model", "an older model"])
 def test_a_training_that_was_killed_while_saving_leaves_no_model_and_starts_again(
-    collected: Collected, trained: Path, tmp_path: Path, capsys: Capture, count: int, before: str
+    collected: Collected, trained: Path, whole: Path, tmp_path: Path, capsys: Capture, count: int, before: str
 ) -> None:
     """A process can be killed between any two files, and in the middle of one: then a draft is left."""
     folder = tmp_path / "model"
@@ -194,15 +202,14 @@ def test_a_training_that_was_killed_while_saving_leaves_no_model_and_starts_agai
         shutil.copytree(trained, folder)
         (folder / "training.json").unlink()  # the first thing that saving does
     folder.mkdir(exist_ok=True)
-    train_reports(collected.campaign, collected.perturbed, method="veil", device="cpu").save(tmp_path / "whole")
     for name in WRITTEN[:count]:
-        shutil.copy(tmp_path / "whole" / name, folder / name)
+        shutil.copy(whole / name, folder / name)
     (folder / f".{[*WRITTEN, 'training.json'][count]}.0123456789abcdef.part").write_bytes(b"half")
     check_refused(collected, folder, capsys, f"killed after {count} files")
     train_files(collected.store, out=folder, device="cpu", card=False, **collected.files())
     assert sorted(path.name for path in folder.iterdir()) == sorted([*WRITTEN, "training.json"])
     for name in WRITTEN:
-        assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert (folder / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_saving_that_is_interrupted_leaves_no_draft(collected: Collected, tmp_path: Path) -> None:

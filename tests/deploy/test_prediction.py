@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.support.collected import NODES, Collected
-from tests.support.trained import train_files, train_reports
+from tests.support.trained import train_reports
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, predict_nodes, write_predictions
@@ -22,7 +22,6 @@ from veilgraph.deploy.prediction import certain_answers, sets_of_classes, unknow
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.models.baselines import class_shares
 from veilgraph.models.conformal import ConformalSets, thresholds_of_grid
-from veilgraph.models.registry import METHODS
 from veilgraph.privacy.epsilon import show_epsilon, state_epsilon
 from veilgraph.privacy.mechanisms import GRR
 from veilgraph.privacy.plain_text import counted
@@ -157,11 +156,10 @@ def test_mistakes_are_one_sentence(
     assert len(error.strip().splitlines()) == 1
 
 
-def test_every_method_predicts_people_who_joined_later(case: tuple[str, Collected], tmp_path: Path) -> None:
-    name, collected = case
-    options: dict[str, Any] = {"epochs": 2} if "epochs" in METHODS[name].parameters else {}
-    options |= collected.files()
-    model = train_files(collected.store, out=tmp_path / "model", method=name, device="cpu", card=False, **options)
+def test_every_method_predicts_people_who_joined_later(case: tuple[str, Collected, Model], tmp_path: Path) -> None:
+    _, collected, in_memory = case
+    in_memory.save(tmp_path / "model")
+    model = Model.load(tmp_path / "model", device="cpu")
     reporter = next(model.reports())
     edges = pd.read_csv(collected.folder / "edges.csv")
     # One has edges and no report, one has a report and no edge.

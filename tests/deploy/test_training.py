@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.collected import NODES, Collected
-from tests.support.trained import train_files, train_reports
+from tests.support.trained import parameters_of, train_files, train_reports
 from veilgraph.campaign.assemble import reports_of
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
@@ -30,7 +30,6 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.models import RGNN
 from veilgraph.models.base import FitTask
 from veilgraph.models.engine.backbones import HIDDEN
-from veilgraph.models.registry import METHODS
 from veilgraph.models.veil.contamination import Contamination
 from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection
 from veilgraph.progress import Progress, Watch, no_progress, unwatched
@@ -48,32 +47,27 @@ def test_training_from_the_store_equals_training_from_memory(collected: Collecte
     assert accuracy(from_store.predict(), collected.private, test) > majority
 
 
-def parameters_of(name: str) -> dict[str, Any]:
-    return {"epochs": 3} if "epochs" in METHODS[name].parameters else {}
-
-
-def test_every_method_gives_the_same_model_from_the_store_in_any_order_and_from_memory(
-    case: tuple[str, Collected], tmp_path: Path
+def test_every_method_gives_the_same_model_from_a_store_in_another_order_and_from_memory(
+    case: tuple[str, Collected, Model], tmp_path: Path
 ) -> None:
-    name, collected = case
-    in_memory = train_reports(collected.campaign, collected.perturbed, method=name, device="cpu", **parameters_of(name))
-    for store in (collected.store, collected.backwards):
-        options = parameters_of(name) | collected.files()
-        from_store = train_files(store, out=tmp_path / "model", method=name, device="cpu", card=False, **options)
-        found, expected = (model.method.fitted_state() for model in (from_store, in_memory))
-        assert found.values == expected.values
-        assert {key: array.tobytes() for key, array in found.arrays.items()} == {
-            key: array.tobytes() for key, array in expected.arrays.items()
-        }
-        loaded = Model.load(tmp_path / "model", device="cpu")
-        np.testing.assert_array_equal(loaded.method.predict_proba(), in_memory.method.predict_proba())
-        assert loaded.facts["method"] == name
-        assert loaded.nodes == collected.perturbed.graph.names
+    name, collected, in_memory = case
+    options = parameters_of(name) | collected.files()
+    from_store = train_files(
+        collected.backwards, out=tmp_path / "model", method=name, device="cpu", card=False, **options
+    )
+    found, expected = (model.method.fitted_state() for model in (from_store, in_memory))
+    assert found.values == expected.values
+    assert {key: array.tobytes() for key, array in found.arrays.items()} == {
+        key: array.tobytes() for key, array in expected.arrays.items()
+    }
+    loaded = Model.load(tmp_path / "model", device="cpu")
+    np.testing.assert_array_equal(loaded.method.predict_proba(), in_memory.method.predict_proba())
+    assert loaded.facts["method"] == name
+    assert loaded.nodes == collected.perturbed.graph.names
 
 
-def test_a_folder_holds_no_report_that_its_method_does_not_read(case: tuple[str, Collected]) -> None:
-    name, collected = case
-    model = train_reports(collected.campaign, collected.perturbed, method=name, device="cpu", **parameters_of(name))
+def test_a_folder_holds_no_report_that_its_method_does_not_read(case: tuple[str, Collected, Model]) -> None:
+    _, collected, model = case
     method = model.method
     kept = [report.features is not None for report in model.reports()]
     assert sum(kept) == (int(collected.perturbed.has_features.sum()) if method.uses_features else 0)

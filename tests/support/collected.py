@@ -90,11 +90,12 @@ class Collected:
 
     @cached_property
     def backwards(self) -> str:
-        """A store of the same reports, which were put one by one from the last to the first."""
+        """A store of the same reports, which were put in small parts from the last to the first."""
         address = f"sqlite:///{self.folder}/backwards.db"
         store = ReportStore.open(address)
-        for report in reversed(list(reports_of(self.perturbed, self.campaign))):
-            store.reports.put([report], now=0)
+        reports = list(reports_of(self.perturbed, self.campaign))
+        for end in range(len(reports), 0, -20):
+            store.reports.put(reports[max(end - 20, 0) : end], now=0)
         store.close()
         return address
 

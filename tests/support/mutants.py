@@ -64,6 +64,9 @@ _OPERATORS: dict[type[ast.operator], str] = {
 }
 _OPPOSITES = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "maximum", "maximum": "minimum"}
 
+_SYMMETRIC = {*_OPPOSITES, "gcd", "isclose", "allclose", "array_equal", "add_epsilons", "logical_or", "logical_and"}
+"""Functions that do not ask which argument comes first."""
+
 
 @dataclass(frozen=True, order=True)
 class Mutant:
@@ -86,9 +89,11 @@ class Mutant:
         end = self.start + len(self.before.encode())
         return source[: self.start] + self.after.encode() + source[end:]
 
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, str, str, str]:
         """Return what identifies the mutant while other lines of the file change."""
-        return self.path, self.before, self.after
+        source = (ROOT / self.path).read_bytes()
+        line = source[source.rfind(b"\n", 0, self.start) + 1 :].split(b"\n")[0]
+        return self.path, line.decode().strip(), self.before, self.after
 
     def __str__(self) -> str:
         line = (ROOT / self.path).read_bytes()[: self.start].count(b"\n") + 1
@@ -164,7 +169,11 @@ def _mistakes(node: ast.AST) -> Iterator[str]:
             name = getattr(function, "attr", getattr(function, "id", ""))
             if name in _OPPOSITES:
                 yield _OPPOSITES[name]
-            if len(arguments) >= 2 and not any(isinstance(each, ast.Starred) for each in arguments[:2]):
+            if (
+                len(arguments) >= 2
+                and name not in _SYMMETRIC
+                and not any(isinstance(each, ast.Starred) for each in arguments[:2])
+            ):
                 swapped = [arguments[1], arguments[0], *arguments[2:]]
                 yield ast.unparse(ast.Call(func=function, args=swapped, keywords=keywords))
             if len(keywords) >= 2 and all(isinstance(each.value, ast.Name | ast.Attribute) for each in keywords[:2]):
@@ -183,10 +192,10 @@ def _inner(node: ast.expr) -> str:
     return code if isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.Call | ast.Subscript) else f"({code})"
 
 
-def listed_equivalents() -> dict[tuple[str, str, str], str]:
+def listed_equivalents() -> dict[tuple[str, str, str, str], str]:
     """Return the reason why each listed mutant changes nothing that a caller could see."""
     return {
-        (each["path"], each["before"], each["after"]): each["reason"]
+        (each["path"], each["line"], each["before"], each["after"]): each["reason"]
         for each in json.loads(EQUIVALENT.read_text(encoding="utf-8"))
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 from veilgraph.campaign import Campaign
 from veilgraph.deploy import GivenReports, Model, Source, TrainingOptions, open_source, train
 from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.models.registry import METHODS
 from veilgraph.progress import Watch, unwatched
 
 _SOURCE = ("nodes", "rounds", "tables")
@@ -35,3 +36,8 @@ def train_files(store: str | None, campaign: Path, graph: Path | Graph, *, out: 
 def train_reports(campaign: Campaign, perturbed: PerturbedGraph, **given: Any) -> Model:
     """Train on reports in memory."""
     return train_source(GivenReports(campaign=campaign, perturbed=perturbed), **given)
+
+
+def parameters_of(name: str) -> dict[str, Any]:
+    """Return the settings with which a method trains for a moment."""
+    return {"epochs": 3} if "epochs" in METHODS[name].parameters else {}

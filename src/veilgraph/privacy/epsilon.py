@@ -282,8 +282,8 @@ def show_certainty(epsilon: float) -> str:
     :math:`100 / (1 + e^{-\epsilon})`, rounded up: to whole numbers, above 99 to one decimal. 100 stands for near
     certainty, above 99.9. The participant's page writes the same figures.
 
-    >>> [show_certainty(epsilon) for epsilon in (0.0, 1.0, 2.0, 4.8, 7.0)]
-    ['50', '74', '89', '99.2', '100']
+    >>> [show_certainty(epsilon) for epsilon in (0.0, 1.0, 2.0, 4.5, 4.8, 7.0)]
+    ['50', '74', '89', '99', '99.2', '100']
     """
     if math.isinf(epsilon):
         return "100"
