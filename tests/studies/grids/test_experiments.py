@@ -90,7 +90,7 @@ def test_every_data_set_of_the_rivals_was_searched() -> None:
 
 def test_rivals_never_take_the_settings_of_rgnn() -> None:
     methods = [name for name in RIVALS if RIVALS[name].parameters & {"feature_hops", "dropout", "learning_rate"}]
-    text = f"[[grid]]\ndatasets = ['patients']\nmethods = {methods}\nepsilon_y = [1]\n"
+    text = f"[[grid]]\ndatasets = ['patients']\nmethods = {methods}\nepsilon_x = [1]\nepsilon_y = [1]\n"
     tuned = hyperparameters() | {"patients": {"1": {"feature_hops": 3, "dropout": 0.1, "learning_rate": 0.5}}}
     assert methods
     for cell in parse_experiment("own", text, tuned, seeds=1).cells:
