@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.collection import Collection
+from tests.support.health_folder import begun
 from tests.support.running_collector import collecting
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
@@ -69,6 +70,23 @@ def test_an_owner_records_the_objection_of_someone_who_has_not_answered(capsys: 
     store.close()
     log = printed(capsys, "campaign", "audit-log")
     assert "owner        object" in log
+
+
+def test_an_objection_by_the_folder_refuses_a_name_that_nobody_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """A mistyped name would leave the person among those who are reminded, and nobody would notice."""
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    home = begun(tmp_path)
+    name = home.graph.names[0]
+    ReportStore.open(home.store.url).close()
+    objection = ["campaign", "withdraw", "--objection", "--yes", "--campaign", str(home.folder)]
+    assert main([*objection, name + "x"]) == 2
+    assert f"node '{name}x' is not among the people of {home.folder}: check its name" in capsys.readouterr().err
+    assert main([*objection, name]) == 0
+    assert "0 withdrawals and 1 objection" in capsys.readouterr().out
+    assert main([*objection[:-1], str(home.campaign_file), name]) == 2
+    assert "the store of the reports is missing" in capsys.readouterr().err
 
 
 def test_withdrawals_and_objections_are_counted_apart(capsys: Capture) -> None:

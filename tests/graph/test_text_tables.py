@@ -55,6 +55,8 @@ def test_columns_and_rows_that_an_office_left_empty_are_no_part_of_a_table(tmp_p
         (b"id,age\nu1,5\nu2,6161,7\n", "row 2: 3 cells under 2 names"),
         (b"id,age\nu1,5\n\nu2,6161\n", "row 2: the row is empty; remove it"),
         (b",id\n1,u1\n", "column 1 has no name; give it one in the first line"),
+        (b"sep=;\r\nid;age\r\nu1;5\r\n", "the first line, 'sep=', is for one office program alone; remove it"),
+        (b'"sep=,"\nid,age\nu1,5\n', "the first line, 'sep=', is for one office program alone; remove it"),
         (b"id,age,age\nu1,5,6161\n", "two columns have the name 'age'; rename or remove one"),
         (b'id,age\nu1,"6161\n', "a quotation mark is not closed"),
         (b'id,age\nu1,"6161"x\n', "line 2: a quotation mark is not closed, or text follows it"),

@@ -16,6 +16,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import confirm_withdrawal, echo, needs_extra
+from veilgraph.cli.named_files import Place
 from veilgraph.cli.options import CampaignArgument, JsonOption, StoreOption, YesOption
 from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import RunError
@@ -55,8 +56,10 @@ def role_token(
 
 
 def withdraw_node(
-    campaign: CampaignFile,
-    store: StoreOption,
+    campaign: Annotated[
+        Path,
+        typer.Option(help="The folder of the collection, whose people NODE must be one of; or its campaign, .json."),
+    ],
     node: Annotated[
         str | None, typer.Argument(help="The node whose reports are deleted.", metavar="NODE", show_default=False)
     ] = None,
@@ -68,18 +71,27 @@ def withdraw_node(
         bool,
         typer.Option("--objection", help="Record that NODE objects, who has not answered: no report, no reminder."),
     ] = False,
+    store: Annotated[
+        str | None, typer.Option(help="Store of the reports; default: that of the folder of the collection.")
+    ] = None,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Delete the reports of a person who asked you to, or record their objection; none of this node is stored again."""
     if (node is None) == (listed is None):
         raise RunError("who withdraws is missing or given twice: give NODE, or --listed with a list of withdrawals")
-    asked = Campaign.from_json(campaign.read_bytes())
+    place = Place.at(campaign)
+    asked, url = place.campaign, place.store(store)
     if listed is not None:
-        emit(_withdraw_again(asked, store, listed), as_json=as_json)
+        emit(_withdraw_again(asked, url, listed), as_json=as_json)
     elif node is not None:
         name = check_node(node)
-        with closing(_open(store)) as opened:
+        if place.home is not None and name not in place.home.graph.names:
+            raise RunError(
+                f"node {name!a} is not among the people of {campaign}: check its name; for a person who joined later, "
+                "give the campaign, .json, in place of the folder"
+            )
+        with closing(_open(url)) as opened:
             if opened.reports.standing(asked.series, name).value == "missing" and not objection:
                 raise RunError(
                     f"the store holds no report of node {name!a} in this campaign: check its name, and give "

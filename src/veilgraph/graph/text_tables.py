@@ -26,6 +26,7 @@ from veilgraph.errors import GraphError
 _SEPARATORS = ",;\t"
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BEGINNING_BYTES = 2**16
+_FOR_AN_OFFICE = re.compile(r'"?sep=.?"?', re.IGNORECASE)
 _REMEDY = "save it from the office as 'CSV UTF-8'"
 # Where a cell can begin: at the start, and after a separator other than the comma, which our files have. Some offices
 # take the full-width forms of the characters, and ignore quotation marks and blanks before them.
@@ -173,6 +174,8 @@ def separator_of(text: str, path: Path) -> str:
     (';', ',')
     """
     first = text.lstrip().splitlines()[0] if text.strip() else ""
+    if _FOR_AN_OFFICE.fullmatch(first.strip()):
+        raise GraphError(f"{path}: the first line, 'sep=', is for one office program alone; remove it")
     outside = re.sub(r'"[^"]*"', "", first)
     present = [each for each in _SEPARATORS if each in outside]
     if len(present) < 2:
