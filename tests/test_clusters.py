@@ -106,3 +106,10 @@ def test_both_start_the_same_training(tmp_path: Path) -> None:
     assert job["nprocPerNode"] == slurm.nproc_per_node
     assert str(machines) == slurm.nnodes
     assert options.max_restarts == slurm.max_restarts
+
+
+def test_the_image_of_the_job_is_named_by_its_digest() -> None:
+    """Reports are read by what runs there: a tag can be another image tomorrow."""
+    replicas = read_job()["spec"]["pytorchReplicaSpecs"].values()
+    images = {each["image"] for replica in replicas for each in replica["template"]["spec"]["containers"]}
+    assert images == {"registry.example.org/veilgraph@sha256:DIGEST"}
