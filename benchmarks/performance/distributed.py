@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib
 import json
 import os
 import shutil
@@ -230,7 +229,6 @@ def _read_part(
 
 def measure_rank(small: Path, shards: Path, out: Path) -> None:
     """Take part in a training, and write what this process measured."""
-    importlib.import_module("torch._dynamo")  # DistributedDataParallel loads it at first use
     torch.set_num_threads(1)
     with join_process_group(torch.device("cpu")) as processes:
         stages = Stages(processes.rank)

@@ -19,7 +19,6 @@ COMMON = (
     "benchmarks.performance.distributed",
     "pyarrow.dataset",
     "scipy.optimize",
-    "torch._dynamo",  # DistributedDataParallel loads it at first use
     "veilgraph.cli.app",
     "veilgraph.deploy",
     "veilgraph.pages.model_card",

@@ -89,7 +89,6 @@ class AttentionNetwork(ReplicaWeights):
         flat = torch.cat([each.detach().flatten() for each in initial.values()]).unsqueeze(0).to(precision)
         super().__init__(flat, {name: tuple(each.shape) for name, each in initial.items()}, [settings], operators)
         self._layers.to(operators.device)
-        self._communicator = operators.communicator
         self._loss_nodes, self._score_nodes, self._nodes = loss_nodes, score_nodes, len(inputs)
         self._inputs = self._communicator.exchange_halo(inputs).to(precision)
         itself = torch.arange(len(self._inputs), device=operators.device)
@@ -102,15 +101,14 @@ class AttentionNetwork(ReplicaWeights):
 
     def epoch_logits(self) -> tuple[Tensor, Tensor]:
         """Return logits with dropout, for the loss, and without, for the score; both share the first layer."""
-        weights = self._shared_weights()
-        hidden = self._hidden(weights)
+        hidden = self._hidden()
         if not self.dropout.active:
-            logits = self._logits(hidden, weights)
+            logits = self._logits(hidden)
             return self._loss_nodes.select(logits), self._score_nodes.select(logits.detach().float())
         with torch.no_grad():
-            evaluated = self._logits(hidden, self.weights)
+            evaluated = self._logits(hidden)
         masks = self.dropout.masks(hidden.shape[1], self._nodes)[0].T
-        logits = self._logits(hidden * (masks * self.dropout.scales.view(())), weights)
+        logits = self._logits(hidden * (masks * self.dropout.scales.view(())))
         return self._loss_nodes.select(logits), self._score_nodes.select(evaluated.float())
 
     def score_logits(self) -> Tensor:
@@ -120,24 +118,24 @@ class AttentionNetwork(ReplicaWeights):
     @torch.no_grad()
     def prediction_logits(self) -> Tensor:
         """Return logits without dropout of all nodes, [1, classes, nodes]."""
-        return self._logits(self._hidden(self.weights), self.weights).float()
+        return self._logits(self._hidden()).float()
 
     def weights_by_replica(self) -> list[dict[str, Tensor]]:
         """Return the weights by name, in 32 bits, on the CPU."""
         return [{name: part.float() for name, part in each.items()} for each in super().weights_by_replica()]
 
-    def _hidden(self, weights: Tensor) -> Tensor:
+    def _hidden(self) -> Tensor:
         """Return the hidden units of this process's nodes, [nodes, units]."""
-        return self._attend(_FIRST, weights, self._inputs).relu()
+        return self._attend(_FIRST, self._inputs).relu()
 
-    def _logits(self, hidden: Tensor, weights: Tensor) -> Tensor:
+    def _logits(self, hidden: Tensor) -> Tensor:
         """Return logits of this process's nodes, [1, classes, nodes]."""
-        return self._attend(_SECOND, weights, _with_halo(hidden, self._communicator)).T.unsqueeze(0)
+        return self._attend(_SECOND, _with_halo(hidden, self._communicator)).T.unsqueeze(0)
 
-    def _attend(self, layer: str, weights: Tensor, extended: Tensor) -> Tensor:
+    def _attend(self, layer: str, extended: Tensor) -> Tensor:
         """Apply a layer to the rows of own nodes and halo; return the rows of own nodes."""
         prefix = f"{layer}."
-        parts = {name: part[0] for name, part in self.parts(weights).items()}
+        parts = {name: part[0] for name, part in self.parts(self.weights).items()}
         own = {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}
         found: Tensor = functional_call(self._layers[layer], own, (extended, self._edges))
         return self._communicator.own_rows(found)

@@ -49,7 +49,7 @@ class ReplicaNetworks(ReplicaWeights):
         shapes = _shapes(convolution, inputs.shape[2], num_classes)
         initial = {seed: _initial_weights(convolution, shapes, seed) for seed in {each.seed for each in settings}}
         super().__init__(torch.stack([initial[each.seed] for each in settings]), shapes, settings, operators)
-        self._communicator, self._terms = operators.communicator, 2 if convolution.has_own_term else 1
+        self._terms = 2 if convolution.has_own_term else 1
         self._loss_nodes, self._score_nodes = loss_nodes, score_nodes
         self._output_layers = {
             nodes: OutputLayer(convolution.operator(operators), nodes)
@@ -65,15 +65,14 @@ class ReplicaNetworks(ReplicaWeights):
 
     def epoch_logits(self) -> tuple[Tensor, Tensor]:
         """Return logits with dropout, for the loss, and without, for the score; both share the hidden layer."""
-        weights = self._shared_weights()
-        first, bias, second = self._layers(weights)
+        first, bias, second = self._layers()
         if not self.dropout.active:
             outputs, _ = self._hidden(first, bias, second)
-            logits = self._logits(outputs, self._loss_nodes, weights)
+            logits = self._logits(outputs, self._loss_nodes)
             if self._score_nodes is self._loss_nodes:
                 return logits, logits.detach()
             with torch.no_grad():
-                return logits, self._logits(outputs, self._score_nodes, weights)
+                return logits, self._logits(outputs, self._score_nodes)
         masked, unmasked = self._hidden(
             first,
             bias,
@@ -81,7 +80,7 @@ class ReplicaNetworks(ReplicaWeights):
             masks=self.dropout.masks(HIDDEN, self._hidden.nodes),
             second_unmasked=second.index_select(0, self.dropout.masked_replicas),
         )
-        return self._logits(masked, self._loss_nodes, weights), self._score_logits(masked, unmasked)
+        return self._logits(masked, self._loss_nodes), self._score_logits(masked, unmasked)
 
     def score_logits(self) -> Tensor:
         """Return logits without dropout for the score, [replicas, classes, score nodes]."""
@@ -91,28 +90,28 @@ class ReplicaNetworks(ReplicaWeights):
         """Return logits without dropout of all nodes, [replicas, classes, nodes]."""
         return self._logits_without_dropout(ALL_NODES)
 
-    def _layers(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        parts = self.parts(weights)
+    def _layers(self) -> tuple[Tensor, Tensor, Tensor]:
+        parts = self.parts(self.weights)
         second = parts["second.weight"].view(self.replicas, self._terms, -1, HIDDEN)
         return parts["first.weight"], parts["first.bias"], second
 
     @torch.no_grad()
     def _logits_without_dropout(self, nodes: NodeSubset) -> Tensor:
-        outputs, _ = self._hidden(*self._layers(self.weights))
-        return self._logits(outputs, nodes, self.weights)
+        outputs, _ = self._hidden(*self._layers())
+        return self._logits(outputs, nodes)
 
     @torch.no_grad()
     def _score_logits(self, masked: Outputs, unmasked: Outputs) -> Tensor:
         """Return logits without dropout; for replicas without masks, the masked outputs are these already."""
         replicas = self.dropout.masked_replicas
-        logits = self._logits(unmasked, self._score_nodes, self.weights, replicas)
+        logits = self._logits(unmasked, self._score_nodes, replicas)
         if len(replicas) == self.replicas:
             return logits
-        return self._logits(masked, self._score_nodes, self.weights).index_copy_(0, replicas, logits)
+        return self._logits(masked, self._score_nodes).index_copy_(0, replicas, logits)
 
-    def _logits(self, outputs: Outputs, nodes: NodeSubset, weights: Tensor, replicas: Tensor | None = None) -> Tensor:
+    def _logits(self, outputs: Outputs, nodes: NodeSubset, replicas: Tensor | None = None) -> Tensor:
         """Return logits [replicas, classes, nodes] of all replicas, or of some."""
-        logits, bias = self._output_layers[nodes](*outputs), self.parts(weights)["second.bias"]
+        logits, bias = self._output_layers[nodes](*outputs), self.parts(self.weights)["second.bias"]
         bias = bias if replicas is None else bias.index_select(0, replicas)
         return logits.view(len(bias), -1, logits.shape[1]) + bias
 

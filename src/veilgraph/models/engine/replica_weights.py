@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import torch
-from torch import Tensor, distributed, nn
-from torch.futures import Future
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor, nn
 
-from veilgraph.distributed.communicator import Communicator
-from veilgraph.distributed.process_group import communication
 from veilgraph.models.engine.backbones import ReplicaSettings
 from veilgraph.models.engine.replica_dropout import ReplicaDropout
 from veilgraph.models.saved_state import check_layout
@@ -74,69 +69,11 @@ class ReplicaAdam:
         self.weights.sub_(self._rates / (1 - torch.pow(_BETA_1, self._steps)) * self._mean / scale)
 
 
-class SharedWeights:
-    """Weights whose gradient after backward() is the sum over all processes.
-
-    DistributedDataParallel averages gradients, because it expects one objective for each process. Here all processes
-    share one objective, and each has the gradient of its own nodes' terms, so that a communication hook adds them up.
-    There is one parameter, whose gradient is complete at the end of a backward pass: halo exchanges never come in
-    between, and all processes communicate in the same order. A single process has nothing to share.
-
-    Args:
-        weights: one tensor, which the optimizer changes in place; all processes start with the weights of the first.
-        communicator: collective operations over the processes that train them.
-
-    >>> from veilgraph.distributed.communicator import LOCAL
-    >>> weights = nn.Parameter(Tensor([1.0, 2.0]))
-    >>> SharedWeights(weights, LOCAL)() is weights
-    True
-    """
-
-    def __init__(self, weights: nn.Parameter, communicator: Communicator) -> None:
-        self._weights, self._parallel = weights, None
-        if not communicator.is_local:
-            with communication():
-                self._parallel = DistributedDataParallel(_Weights(weights))
-                # A lambda, because torch rejects hooks with other annotations than its own.
-                self._parallel.register_comm_hook(None, lambda state, bucket: _summed(bucket))
-
-    def __call__(self) -> Tensor:
-        """Return the weights for a pass whose gradient is to be summed."""
-        if self._parallel is None:
-            return self._weights
-        with communication():
-            weights: Tensor = self._parallel()
-        return weights
-
-
-class _Weights(nn.Module):
-    def __init__(self, weights: nn.Parameter) -> None:
-        super().__init__()
-        self.weights = weights
-
-    def forward(self) -> Tensor:
-        return self.weights
-
-
-class _Bucket(Protocol):
-    """The gradients that torch passes to a communication hook."""
-
-    def buffer(self) -> Tensor:
-        """Return all gradients, in one tensor."""
-        ...
-
-
-def _summed(bucket: _Bucket) -> Future[Tensor]:
-    """Sum a gradient over processes. It waits for the result, so that a lost process raises its error here."""
-    with communication():
-        work = distributed.all_reduce(bucket.buffer(), async_op=True)
-        work.wait()
-    total: Future[Tensor] = work.get_future().then(lambda done: done.value()[0])
-    return total
-
-
 class ReplicaWeights:
     """Weights of R replicas with their optimizer, their dropout masks and the best weights so far.
+
+    All processes start with the weights of the first. They share one objective, and each has the gradient of its own
+    nodes' terms, so that a step begins with the sum of the gradients.
 
     Args:
         initial: initial weights, [replicas, parameters].
@@ -156,9 +93,9 @@ class ReplicaWeights:
         settings: Sequence[ReplicaSettings],
         operators: GraphOperators,
     ) -> None:
-        self._shapes = shapes
-        self.weights = nn.Parameter(initial.to(operators.device))
-        self._shared_weights = SharedWeights(self.weights, operators.communicator)
+        self._shapes, self._communicator = shapes, operators.communicator
+        here = initial if self._communicator.is_first else torch.zeros_like(initial)
+        self.weights = nn.Parameter(self._communicator.all_reduce_sum(here.to(operators.device)))
         self._best = self.weights.detach().clone()
         self.dropout = ReplicaDropout(
             [each.dropout for each in settings],
@@ -184,6 +121,8 @@ class ReplicaWeights:
 
     def step(self) -> None:
         """Apply one optimizer step with the present gradient."""
+        if self.weights.grad is not None:
+            self.weights.grad = self._communicator.all_reduce_sum(self.weights.grad)
         self._optimizer.step()
 
     def state(self) -> dict[str, Tensor]:
