@@ -23,15 +23,11 @@ from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, joint, 
 from tests.support.forgeries import (
     ALIKE,
     APART,
-    FORGERIES,
     HONEST_TEXTS,
-    JOINT_FORGERIES,
     MISLEADING_TEXTS,
     MISTAKES,
-    NOTICE_FORGERIES,
     RECORD,
     SECRET,
-    SET_FORGERIES,
     rewritten,
 )
 from tests.support.mutations import mutated_campaigns
@@ -59,35 +55,6 @@ def test_the_module_imports_its_arithmetic_alone() -> None:
     for text in files.values():
         assert len(re.findall(r"^\s*import\b", text, re.M)) == len(re.findall(r'^import \{[^}]+\} from "', text, re.M))
         assert not re.search(r"import\(|Math\.random|eval\(|Function\(", text)
-
-
-@needs_node
-@pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_campaign_is_refused(forgery: str) -> None:
-    (reply,) = in_node("verify", [rewritten(BINARY, **FORGERIES[forgery])])
-    assert "error" in reply
-
-
-@needs_node
-def test_forged_sets_and_joint_features_are_refused() -> None:
-    forged = [rewritten(SETS, **change) for change in SET_FORGERIES.values()]
-    forged += [rewritten(CAMPAIGNS["joint features of mixed domains"], **change) for change in JOINT_FORGERIES.values()]
-    replies = in_node("verify", forged)
-    accepted = [
-        name for name, reply in zip([*SET_FORGERIES, *JOINT_FORGERIES], replies, strict=True) if "error" not in reply
-    ]
-    assert accepted == []
-
-
-@needs_node
-def test_forged_notices_are_refused_by_all() -> None:
-    forged = [rewritten(CAMPAIGNS["texts and retention"], **change) for change in NOTICE_FORGERIES.values()]
-    replies = in_node("verify", forged)
-    for (name, text), reply in zip(zip(NOTICE_FORGERIES, forged, strict=True), replies, strict=True):
-        assert "error" in reply, name
-        assert in_python(text)[0] is None, name
-        with pytest.raises(CampaignError):
-            Campaign.from_json(text)
 
 
 @needs_node

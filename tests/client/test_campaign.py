@@ -12,43 +12,10 @@ import pytest
 
 from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES
 from tests.support.device import BINARY, SETS, Untouchable, ask
-from tests.support.forgeries import FORGERIES, JOINT_FORGERIES, SET_FORGERIES, rewritten
-from veilgraph.campaign import Campaign
+from tests.support.forgeries import rewritten
 from veilgraph.campaign.report import Report
 from veilgraph.client import answer, verify
 from veilgraph.errors import CampaignError
-
-
-@pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_campaign_is_refused_before_the_record_is_touched(forgery: str, tmp_path: Path) -> None:
-    text = rewritten(BINARY, **FORGERIES[forgery])
-    with pytest.raises(CampaignError):
-        ask(text, tmp_path, Untouchable())
-    with pytest.raises(CampaignError):
-        Campaign.from_json(text)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("forgery", SET_FORGERIES)
-def test_a_forged_campaign_of_sets_is_refused_before_the_record_is_touched(forgery: str, tmp_path: Path) -> None:
-    text = rewritten(SETS, **SET_FORGERIES[forgery])
-    with pytest.raises(CampaignError):
-        ask(text, tmp_path, Untouchable())
-    with pytest.raises(CampaignError):
-        Campaign.from_json(text)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("forgery", JOINT_FORGERIES)
-def test_a_forged_campaign_of_joint_features_is_refused_before_the_record_is_touched(
-    forgery: str, tmp_path: Path
-) -> None:
-    text = rewritten(CAMPAIGNS["joint features of mixed domains"], **JOINT_FORGERIES[forgery])
-    with pytest.raises(CampaignError):
-        ask(text, tmp_path, Untouchable())
-    with pytest.raises(CampaignError):
-        Campaign.from_json(text)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_set_that_states_what_its_integers_give_is_answered_whatever_epsilon_was_requested(tmp_path: Path) -> None:

@@ -13,16 +13,14 @@ import numpy as np
 import pytest
 
 from tests.support.browser_module import in_node, needs_node
-from tests.support.campaigns import BEFORE, ScriptedWords, campaign, classes
+from tests.support.campaigns import BEFORE, MONTHLY, ScriptedWords, campaign, classes
 from tests.support.device import remember, rounds_of
-from tests.support.forgeries import rewritten
 from veilgraph.campaign import Campaign, Report
 from veilgraph.client import DrawnReport, answered, answering, verify
 from veilgraph.client.series import Memory
 from veilgraph.errors import CampaignError, DomainError, RunError
 from veilgraph.privacy.mechanisms import RoundEvidence
 
-MONTHLY = campaign(classes(5), epsilon_y=2.0, rounds=12, values=2)
 SERIES = {
     "twelve rounds, two values": MONTHLY,
     "one value": campaign(classes(3), epsilon_y=1.0, rounds=6, values=1, round_epsilon=2.0),
@@ -101,45 +99,11 @@ def test_the_client_computes_the_stated_guarantee_by_itself(name: str) -> None:
     assert float(question.epsilon) == pytest.approx(loss.any_histories, rel=1e-12)
 
 
-FORGERIES: dict[str, dict[str, Any]] = {
-    "a smaller cost of unchanged values": {"rounds__guarantee__unchanged": "1.5"},
-    "a smaller cost of answers that repeat in the same rounds": {"rounds__guarantee__same_pattern": "1.5"},
-    "a smaller cost of any histories": {"rounds__guarantee__any_histories": "1.5"},
-    "a smaller total": {"guarantee__user_level__label": "2", "guarantee__user_level__total": "2"},
-    "a relation left out": {"rounds__guarantee": {"unchanged": "2"}},
-    "more rounds": {"rounds__count": 13},
-    "too many rounds": {"rounds__count": 37},
-    "no rounds": {"rounds__count": 0},
-    "more values": {"rounds__values": 3},
-    "more values than classes": {"rounds__values": 6},
-    "a round table that tells more": {"rounds__table": {"domain_size": 5, "true": 2**53 - 2**42, "other": 2**40}},
-    "a round table of another domain": {"rounds__table": {"domain_size": 2, "true": 2**53 - 2**50, "other": 2**50}},
-    "a permanent table that tells more": {"label__table": {"domain_size": 5, "true": 2**53 - 2**42, "other": 2**40}},
-    "an open round beyond the last": {"notice__round": 13},
-    "round 0": {"notice__round": 0},
-    "a round that is true": {"notice__round": True},
-    "a round without rounds": {"rounds": None},
-    "an unknown key": {"rounds__extra": 1},
-    "an epsilon of 0": {"rounds__epsilon": "0"},
-}
-
-
-@pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_series_is_refused(forgery: str) -> None:
-    forged = rewritten(MONTHLY, **FORGERIES[forgery])
-    with pytest.raises(CampaignError):
-        verify(forged, max_epsilon=LIMIT, now=BEFORE)
-    with pytest.raises(CampaignError):
-        Campaign.from_json(forged)
-
-
 @needs_node
-def test_a_forged_series_is_refused_by_the_browser() -> None:
-    forged = [rewritten(MONTHLY, **change) for change in FORGERIES.values()]
-    replies = in_node("verify", [*forged, *(series.to_json() for series in SERIES.values())])
-    accepted = [name for name, reply in zip(FORGERIES, replies, strict=False) if "error" not in reply]
-    assert accepted == []
-    for series, reply in zip(SERIES.values(), replies[len(forged) :], strict=True):
+def test_the_browser_computes_the_stated_guarantee_by_itself() -> None:
+    for series, reply in zip(
+        SERIES.values(), in_node("verify", [each.to_json() for each in SERIES.values()]), strict=True
+    ):
         assert reply["result"]["epsilon"] == pytest.approx(mechanism(series).series_loss.any_histories, rel=1e-9)
 
 

@@ -175,6 +175,20 @@ _WITH_EVERY_LABEL_MECHANISM: dict[str, Campaign] = {
 CAMPAIGNS: dict[str, Campaign] = _WITH_GRR | _WITH_SETS_AND_JOINT_FEATURES | _WITH_NOTICES | _WITH_EVERY_LABEL_MECHANISM
 
 
+# Series of rounds: of the label alone, and of features beside it.
+MONTHLY = campaign(classes(5), epsilon_y=2.0, rounds=12, values=2)
+COLUMNS = (
+    Column(name="smokes", values=("no", "yes")),
+    Column(name="colour", values=("red", "green", "blue")),
+    Column(name="age", edges=(0.0, 20.0, 40.0, 60.0, 120.0)),
+    Column(name="drinks", values=("no", "yes")),
+)
+SCHEMA_IN_ROUNDS = FeatureSchema(columns=COLUMNS, classes=("a", "b", "c"))
+FEATURES_AND_LABEL = campaign(
+    SCHEMA_IN_ROUNDS, epsilon_x=1.0, sampled=2, epsilon_y=2.0, rounds=12, values=2, round_epsilon_x=0.7
+)
+
+
 def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
     """Yield valid raw records without end, with values at the edges of bins too."""
     while True:
