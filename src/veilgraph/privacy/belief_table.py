@@ -118,13 +118,13 @@ class BeliefTable:
         """
         return np.array([self._sum(set(each)) for each in lists], dtype=np.int64).reshape(-1, self.num_classes)
 
-    def _sum(self, neighbours: set[int]) -> NDArray[np.int64]:
-        if any(not 0 <= each < len(self) for each in neighbours):
+    def _sum(self, people: set[int]) -> NDArray[np.int64]:
+        if any(not 0 <= each < len(self) for each in people):
             raise DomainError(
                 f"a neighbour is not in the table of {len(self):,} people (number withheld): "
                 "get the table of this wave, or correct the list"
             )
-        return np.asarray(self.units(np.fromiter(neighbours, dtype=np.int64)).sum(axis=0))
+        return np.asarray(self.units(np.fromiter(people, dtype=np.int64)).sum(axis=0))
 
     def sums_over(self, sources: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.int64]:
         """Return the sums of all people at once, [people, classes]; for simulations, which know every list.
