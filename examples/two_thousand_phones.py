@@ -35,7 +35,7 @@ CLOSES = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
 
 def serve(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
     """Run the collector of the series on a free port and return its address. It takes up each wave by itself."""
-    options = "--campaign label.json --graph people.csv --tables tables --store sqlite:///reports.db --port 0 --rate 0"
+    options = "label.json --graph people.csv --set tables=tables --store sqlite:///reports.db --port 0 --set rate=0"
     secrets = ["--keys-file", "keys.txt", "--admin-token-file", "admin.txt"]
     command, log = [sys.executable, "-m", "veilgraph", "serve", *options.split(), *secrets], folder / "collector.log"
     with log.open("wb") as file:

@@ -217,6 +217,8 @@ def test_the_recipe_collects_a_report_over_tls_into_postgresql(
         pytest.skip("caddy is not installed")
     collection = Collection.ring(60)
     collection.write(tmp_path)
+    for name, put in (("nodes.csv", "people.csv"), ("edges.csv", "links.csv")):
+        (tmp_path / name).rename(tmp_path / put)  # as the folder of a collection has them
     record = {"age": 35, "smoker": "yes", "region": "west", "health": "ill"}
     (tmp_path / "record.json").write_text(json.dumps(record), encoding="utf-8")
     postgres = Postgres()
@@ -250,13 +252,13 @@ def test_the_recipe_collects_a_report_over_tls_into_postgresql(
             for check in (image.health, readiness):
                 image.run(shlex.join(part.replace(":8000", f":{port}") for part in check))
             client = [str(image.python / "bin" / "veilgraph")]
-            answer = ["--record=record.json", "--node=n0", "--limit=4", "--store=kept", "--out=report.json"]
-            tokens = ["--keys-file=keys.txt", "--graph=edges.csv", "--out=tokens.csv"]
-            sent = ["report.json", f"--url=https://localhost:{secure}", "--tokens=tokens.csv", "--json"]
+            answer = ["--record=record.json", "--node=n0", "--limit=4", "--device-folder=kept", "--out=report.json"]
+            tokens = ["--keys-file=keys.txt", "--nodes=people.csv", "--out=sent", "--url=https://localhost"]
+            sent = ["report.json", f"--url=https://localhost:{secure}", "--tokens=sent/links.csv", "--json"]
             trust = {"SSL_CERT_FILE": str(tmp_path / "data" / "caddy" / "pki" / "authorities" / "local" / "root.crt")}
             for arguments in (
                 ["randomize", "campaign.json", *answer],
-                ["campaign", "tokens", "campaign.json", *tokens],
+                ["invite", "campaign.json", *tokens],
                 ["submit", *sent],
             ):
                 done = subprocess.run(
@@ -312,7 +314,8 @@ def test_the_recipe_for_several_campaigns_serves_them_from_their_folders(
         token = new_role_token(Role.OWNER)
         own = replace(collection, credentials=replace(collection.credentials, admin_token=token))
         options = own.write(tmp_path / name)
-        keys = [f'{option[2:]} = "{name}/{Path(path).name}"' for option, path in zip(*[iter(options)] * 2, strict=True)]
+        named = zip(["--campaign", *options[1::2]], [options[0], *options[2::2]], strict=True)
+        keys = [f'{option[2:]} = "{name}/{Path(path).name}"' for option, path in named]
         tables.append("\n".join([f"[{name}]", *keys]))
     (tmp_path / "campaigns.toml").write_text("\n".join(tables), encoding="utf-8")
     store = f"sqlite:///{tmp_path}/reports.db"

@@ -152,7 +152,7 @@ def test_without_extras_there_are_accounting_campaigns_and_the_client(
     environment = installed("")
     assert not environment.libraries & {"torch", "pandas", "matplotlib", "fastapi", "sqlalchemy", "scikit-learn"}
     assert "epsilon = 1.0000" in environment.veilgraph("account", "--epsilon-y", "1", cwd=tmp_path)
-    assert campaign.campaign.id in environment.veilgraph("campaign", "show", "campaign.json", cwd=tmp_path)
+    assert campaign.campaign.id in environment.veilgraph("review", "campaign.json", cwd=tmp_path)
     assert campaign.campaign.id in environment.veilgraph("randomize", "campaign.json", *ANSWER, "--json", cwd=tmp_path)
     assert "not ready" in environment.veilgraph("doctor", cwd=tmp_path)
     for extra, command in (("lab", ["run"]), ("server", ["predict", "--model=m", "--graph=edges.csv", "--out=o.csv"])):
@@ -181,7 +181,7 @@ def test_the_server_predicts_from_a_model_folder(
     files = ["--graph", "edges.csv", "--out", "predictions.csv"]
     environment.veilgraph("predict", "--model", "model", *files, cwd=tmp_path)
     assert len((tmp_path / "predictions.csv").read_text(encoding="utf-8").splitlines()) == 61
-    training = ["--store", url, "--campaign", "campaign.json", "--graph", "edges.csv", "--out", "again"]
+    training = ["campaign.json", "--store", url, "--graph", "edges.csv", "--out", "again"]
     assert "pip install 'veilgraph[collector]'" in environment.refused("train", *training, cwd=tmp_path)
 
 

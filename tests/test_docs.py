@@ -26,6 +26,7 @@ from benchmarks.__main__ import app as benchmarks
 from docs import cli
 
 from tests.support.collection import Collection
+from tests.support.health_folder import begun
 from tests.test_layers import LAYERS
 from veilgraph.campaign.plausibility import shift_per_liar
 from veilgraph.campaign.screening import LEVEL, smallest_implausible_group
@@ -65,17 +66,16 @@ GUIDES = [
 LONGEST_SENTENCE = 30
 """Words. The style asks for about 25; a number, a unit and a relation may come on top."""
 
-OWN_GRAPH = "veilgraph run --edges knows.csv --nodes people.csv --schema schema.toml --label ill"
+OWN_GRAPH = "veilgraph run --graph knows.csv --nodes people.csv --schema schema.toml --label ill"
 SERVE = (
-    "veilgraph serve --campaign campaign.json --graph edges.csv --store sqlite:///reports.db "
+    "veilgraph serve campaign.json --graph edges.csv --store sqlite:///reports.db "
     "--keys-file keys.txt --admin-token-file admin.txt"
 )
-TRAIN = "veilgraph train --store sqlite:///reports.db --campaign campaign.json --graph edges.csv"
 
 # Commands that are parsed but not run, and why.
 NOT_RUN = {
     OWN_GRAPH: "needs the reader's files; docs/tutorials/quickstart.md writes some and runs it",
-    "veilgraph audit --mechanism grr-fs --features 53 --sampled 10 --epsilon-x 0.1 --trials 4000000 --claim 0.281": (
+    "veilgraph account --audit --features 53 --sampled 10 --epsilon-x 0.1 --set trials=4000000 --set claim=0.281": (
         "20 seconds; tests/privacy/test_audit.py and tests/cli refute with fewer trials"
     ),
     "veilgraph lab data cora citeseer --fetch": "needs the network",
@@ -85,14 +85,14 @@ NOT_RUN = {
     ),
     "veilgraph submit answer.json --url https://collect.example.org --token TOKEN": "the same",
     SERVE: "serves until it is stopped; tests/collector runs it",
-    SERVE.replace("sqlite:///reports.db", "postgresql://veilgraph:PASSWORD@db.example.org/reports"): "the same",
     "veilgraph serve health": "the same",
-    "veilgraph serve --campaigns campaigns.toml --store sqlite:///reports.db": "the same",
+    "veilgraph serve health mobility": "the same",
+    "veilgraph serve campaigns.toml --store sqlite:///reports.db": "the same",
 }
 # Long runs, shortened by arguments that are added to the command.
 SHORTENED = {
-    f"{OWN_GRAPH} --out runs/people": ["--seeds", "1", "--epochs", "2", "--epsilon", "1"],
-    "veilgraph run --epsilon-x 1 --epsilon-y 1 --seeds 2 --out runs/one-budget": ["--epochs", "2"],
+    f"{OWN_GRAPH} --out runs/people": ["--seeds", "1", "--set", "epochs=2", "--epsilon", "1"],
+    "veilgraph run --set epsilon_x=1 --set epsilon_y=1 --seeds 2 --out runs/one-budget": ["--set", "epochs=2"],
 }
 # The page that assumes a finished collection: commands that read one run there, elsewhere they are only parsed.
 COLLECTED = "docs/how-to/deployment.md"
@@ -111,7 +111,8 @@ ASSUMED = {
 
 
 def write_collection(folder: Path) -> None:
-    """Write the files of a campaign owner: campaign.json, edges.csv, and reports.db with a report of every node."""
+    """Write a folder health with an empty store, and the files of an owner alone with a report of every node."""
+    ReportStore.open(begun(folder).store.url).close()
     collection = Collection.ring(60)
     collection.write(folder)
     shutil.copy(folder / "edges.csv", folder / "edges-now.csv")
@@ -507,7 +508,7 @@ def test_every_command_in_the_prose_exists() -> None:
     for page in PRESENT:
         known = {" ".join(path[1:]) for path, _ in COMMANDS}
         for word in code_words_of(page):
-            match = re.match(r"veilgraph ([a-z]+)", word)
+            match = re.match(r"veilgraph ([a-z][a-z-]*)", word)
             assert not match or match[1] in known, f"{name_of(page)} names {word}"
 
 

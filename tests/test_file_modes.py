@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.collection import Collection
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.cli import main
@@ -22,12 +23,16 @@ from veilgraph.collector.store import ReportStore
 from veilgraph.errors import RunError
 from veilgraph.privacy.schema import FeatureSchema
 
-PUBLIC = {"campaign.json", "schema.toml", "summary.html"}
+PUBLIC = {
+    *("campaign.json", "begun/campaign.json", "schema.toml", "begun/schema.toml", "begun/notice.toml"),
+    *("signed", "signed/notice-1", "signed/notice-1/summary.en.html"),
+    *("signed/notice-1/consent.en.md", "signed/notice-1/impact-assessment.en.md"),
+}
 """Everything that may be readable for others; all other files of the flow must not be, nor their folders open."""
 SECRETS = ("keys.txt", "admin.txt", "roles.toml")
 STORE = "--store sqlite:///held/reports.db"
-SERVE = f"serve --campaign campaign.json --graph edges.csv {STORE} --keys-file keys.txt --admin-token-file admin.txt"
-SERVE_ROLES = f"{SERVE} --roles-file roles.toml --check"
+SERVE = f"serve campaign.json --graph edges.csv {STORE} --keys-file keys.txt --admin-token-file admin.txt"
+SERVE_ROLES = f"{SERVE} --set roles_file=roles.toml --check"
 
 
 @contextmanager
@@ -73,28 +78,33 @@ def test_whatever_a_collection_writes_is_for_its_owner_unless_it_is_published(
     given = entries(tmp_path)
     with umask(mask):
         FeatureSchema(classes=("well", "ill")).save("schema.toml")
-        words = "--label health --purpose P --contact C --closes 2100-01-01 --retention 2101-01-01"
-        call(f"campaign new --schema schema.toml --graph edges.csv --epsilon-y 1 {words} --out campaign.json")
-        call("campaign summary campaign.json --out summary.html")
-        call("campaign tokens campaign.json --graph edges.csv --keys-file keys.txt --new-key --out tokens.csv")
-        call("campaign role-token --out admin.txt")
+        words = "--question health --purpose P --contact C --closes 2100-01-01 --retention 2101-01-01"
+        call(f"init begun --schema schema.toml --links edges.csv --set epsilon_y=1 {words}")
+        write_atomically(Path("campaign.json"), Path("begun/campaign.json").read_bytes(), public=True)
+        call("review campaign.json --out signed")
+        call("rotate-token keys.txt participants")
+        invited = "--nodes begun/people.csv --keys-file keys.txt --out sent-to"
+        call(f"invite campaign.json {invited} --url https://x.example.org")
+        call("rotate-token admin.txt")
         for role in ("viewer", "auditor", "scraper"):
-            call(f"campaign role-token {role} --out roles.toml")
+            call(f"rotate-token roles.toml {role}")
         call(SERVE_ROLES)
-        call("randomize campaign.json --record record.json --node n0 --limit 4 --store device --out sent/r.json")
+        call(
+            "randomize campaign.json --record record.json --node n0 --limit 4 --device-folder device --out sent/r.json"
+        )
         Path("held").mkdir(mode=0o700)
         store = collect(Campaign.from_json(Path("campaign.json").read_bytes()), names[:30])
         journal = {path.name for path in Path("held").iterdir()}
-        collection = f"--campaign campaign.json {STORE}"
-        call(f"campaign withdraw n1 --yes {collection}")
-        call(f"campaign withdrawals {collection} --out elsewhere/withdrawals.csv")
-        call(f"campaign missing campaign.json {STORE} --tokens tokens.csv --out missing.csv")
-        call(f"campaign progress campaign.json {STORE} --graph edges.csv --out progress.json --device cpu")
+        collection = f"campaign.json {STORE}"
+        call(f"withdraw campaign.json n1 --yes {STORE}")
+        call(f"backup campaign.json elsewhere {STORE}")
+        call(f"invite campaign.json {invited} --url https://x.example.org --remind {STORE}")
+        call(f"status {collection} --graph edges.csv --out progress.json --set device=cpu")
         call(f"train {collection} --graph edges.csv --out model --device cpu")
         call(f"train --card model --graph edges.csv {STORE}")
         call("predict --model model --graph edges.csv --out predictions.csv")
         call(f"shard --graph edges.csv {collection} --parts 2 --out shards")
-        call("train --campaign campaign.json --graph shards --out shard-model --device cpu")
+        call("train campaign.json --graph shards --out shard-model --device cpu")
         call("predict --model shard-model --graph shards --out predicted")
         store.close()
     assert journal == {"reports.db", "reports.db-wal", "reports.db-shm"}
@@ -112,7 +122,7 @@ def test_serve_refuses_secrets_that_others_can_change_and_warns_of_those_that_ot
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Collection.ring(10).write(tmp_path)
-    call("campaign role-token viewer --out roles.toml")
+    call("rotate-token roles.toml viewer")
     call(SERVE_ROLES)
     assert caplog.messages == []
     for mode in (0o644, 0o640):
@@ -191,16 +201,25 @@ def test_serve_names_the_two_uses_of_one_secret(
     assert Path("keys.txt").read_text().strip() not in told
 
 
-def test_a_role_token_is_made_once_and_is_not_shown(
+def test_a_token_is_replaced_alone_and_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    call("campaign role-token --out admin.txt")
-    call("campaign role-token viewer --out roles.toml")
+    call("rotate-token admin.txt")
+    call("rotate-token roles.toml viewer")
     printed = capsys.readouterr().out
     assert Path("admin.txt").read_text().strip() not in printed
-    before = Path("roles.toml").read_text()
-    call("campaign role-token --out admin.txt", code=2)
-    call("campaign role-token viewer --out roles.toml", code=2)
-    call("campaign role-token scraper --out roles.toml")
+    before, owner = Path("roles.toml").read_text(), Path("admin.txt").read_text()
+    call("rotate-token roles.toml scraper")
     assert Path("roles.toml").read_text().startswith(before)
+    call("rotate-token admin.txt")
+    assert Path("admin.txt").read_text() != owner
+    call("rotate-token roles.toml viewer")
+    viewer, scraper = Path("roles.toml").read_text().splitlines()
+    assert viewer != before.strip()
+    assert scraper.startswith("scraper")
+    Path("precious.txt").write_text("mine")
+    call("rotate-token precious.txt", code=2)
+    assert Path("precious.txt").read_text() == "mine"
+    call("rotate-token mistyped", code=2)
+    assert not Path("mistyped").exists()

@@ -78,8 +78,8 @@ def test_accounting_needs_no_extras() -> None:
     "arguments",
     [
         ("run",),
-        ("serve", "--campaign", "c", "--graph", "g", "--store", "s", "--keys-file", "k", "--admin-token-file", "a"),
-        ("train", "--store", "s", "--campaign", "c", "--graph", "g", "--out", "o"),
+        ("serve", "c.json", "--graph", "g", "--store", "s", "--keys-file", "k", "--admin-token-file", "a"),
+        ("train", "c.json", "--store", "s", "--graph", "g", "--out", "o"),
         ("predict", "--model", "m", "--graph", "g", "--out", "o.csv"),
     ],
     ids=lambda arguments: arguments[0],

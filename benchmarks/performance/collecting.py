@@ -117,6 +117,9 @@ class Collection:
         return options
 
 
+_UNLIMITED = ("--set", "rate=0")
+
+
 class Server:
     """`veilgraph serve` as a process, without a limit on rates.
 
@@ -139,7 +142,7 @@ class Server:
     ) -> None:
         self._log = log
         start = log.stat().st_size if log.exists() else 0
-        command = [*prefix, python, "-m", "veilgraph", "serve", "--port", "0", "--rate", "0", *options]
+        command = [*prefix, python, "-m", "veilgraph", "serve", "--port", "0", *_UNLIMITED, *options]
         with log.open("ab") as file:
             path = {} if checkout is None else {"PYTHONPATH": str(checkout / "src")}
             self.process = subprocess.Popen(command, stdout=file, stderr=file, env=os.environ | path)

@@ -112,7 +112,7 @@ def measure(
 ) -> dict[str, Any]:
     """Return how long another address waits while one sends, and the memory of the collector."""
     folder.mkdir()
-    options = [*collection.write(folder), "--store", f"sqlite:///{folder}/reports.db", "--rate", str(rate)]
+    options = [*collection.write(folder), "--store", f"sqlite:///{folder}/reports.db", "--set", f"rate={rate}"]
     token = None if sender == SENDERS[2] else "x" * 43
     request = batch(collection, token=token, is_one_document=checkout is not None)
     numbers = iter(range(MAX_BATCH_REPORTS, collection.graph.num_nodes))

@@ -108,7 +108,7 @@ def _theorem_1_evidence() -> str:
     return (
         f"Citeseer, m = {SAMPLED} of d = {_CITESEER_FEATURES} features, any two records: {'; '.join(levels)}. "
         "Sampling features of one record gives no amplification: the exact level is m ε_x. "
-        "The command veilgraph audit shows this from reports."
+        "The command veilgraph account --audit shows this from reports."
     )
 
 

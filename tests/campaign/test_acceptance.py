@@ -41,9 +41,9 @@ def test_what_is_not_private_is_never_said_to_be_answered() -> None:
 
 @pytest.mark.parametrize("size", range(2, 20))
 def test_people_can_answer_the_documented_series(size: int) -> None:
-    (command,) = re.findall(r"veilgraph campaign new .*--rounds .*", WAVES.read_text("utf-8"))
+    (command,) = re.findall(r"veilgraph init .*rounds=.*", WAVES.read_text("utf-8"))
     epsilon, rounds, values = (
-        float(re.findall(rf"--{name} ([\d.]+)", command)[0]) for name in ("epsilon-y", "rounds", "values")
+        float(re.findall(rf"{name}=([\d.]+)", command)[0]) for name in ("epsilon_y", "rounds", "values")
     )
     series = LongitudinalGRR(size, epsilon, epsilon / 2, rounds=int(rounds), values=int(values))
     assert is_answered(guarantee_of(None, series))

@@ -71,7 +71,7 @@ def test_init_and_check_name_what_is_missing_until_the_owner_writes_it(
 ) -> None:
     collection = begun(tmp_path, retention="2100-03-31")
     missing = "Article 13 GDPR wants people to be told more than the notice says"
-    for command in (["init", str(collection.folder)], ["campaign", "check", str(collection.campaign_file)]):
+    for command in (["init", str(collection.folder)], ["review", str(collection.campaign_file)]):
         assert main(command) == 0
         assert missing in capsys.readouterr().out
     text = collection.notice_file.read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ def test_init_and_check_name_what_is_missing_until_the_owner_writes_it(
     revised = revise(collection)
     assert revised is not None
     assert revised.notice.texts["en"]["controller"] == "said"
-    for command in (["init", str(collection.folder)], ["campaign", "check", str(collection.campaign_file)]):
+    for command in (["init", str(collection.folder)], ["review", str(collection.campaign_file)]):
         assert main(command) == 0
         assert missing not in capsys.readouterr().out
     assert Collection(collection.folder).campaign.id == collection.campaign.id

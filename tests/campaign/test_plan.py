@@ -125,39 +125,39 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-NEW = ["campaign", "new", "--purpose=P", "--contact=C", "--closes=2100-01-01", "--out=campaign.json"]
+INIT = ["init", "begun", "--purpose=P", "--contact=C", "--closes=2100-01-01"]
+PEOPLE = ["--people=nodes.csv", "--links=edges.csv"]
 
 
-def test_campaign_new_needs_nothing_beside_the_plan(folder: Path) -> None:
-    assert main([*NEW, "--plan=plan.json"]) == 0
-    made = Campaign.from_json((folder / "campaign.json").read_bytes())
-    assert (made.schema, made.nodes, made.label_name) == (SCHEMA, 4, "country")
+def test_init_needs_people_and_links_beside_the_plan(folder: Path) -> None:
+    assert main([*INIT, *PEOPLE, "--plan=plan.json"]) == 0
+    made = Campaign.from_json((folder / "begun" / "campaign.json").read_bytes())
+    assert (made.asked.schema, made.nodes, made.label_name) == (SCHEMA, 4, "country")
+    assert made.label_mechanism == PLAN.draft.label_mechanism
 
 
-def test_campaign_new_takes_the_same_files_too(folder: Path) -> None:
-    same = ["--schema=schema.toml", "--graph=edges.csv", "--nodes=nodes.csv", "--label=country"]
-    assert main([*NEW, "--plan=plan.json", *same]) == 0
+def test_the_planned_question_may_be_said_again(folder: Path) -> None:
+    assert main([*INIT, *PEOPLE, "--plan=plan.json", "--question=country"]) == 0
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--plan=plan.json", "--graph=edges.csv"], "another graph"),
-        (["--plan=plan.json", "--schema=other.toml"], "another schema"),
-        (["--plan=plan.json", "--label=age"], "the plan's label is 'country', not 'age'"),
-        (["--plan=plan.json", "--epsilon-y=2"], "leave out --epsilon-x"),
-        (["--plan=plan.json", "--nodes=nodes.csv"], "--nodes needs --graph"),
-        (["--plan=edges.csv"], "it is not a plan"),
-        (["--plan=nowhere.json"], "nowhere.json"),
-        (["--epsilon-y=2"], "give --schema and --graph, or --plan"),
+        (["--plan=plan.json", "--links=edges.csv"], "another graph"),
+        (["--plan=plan.json", *PEOPLE, "--schema=other.toml"], "or a plan, and one of them alone"),
+        (["--plan=plan.json", *PEOPLE, "--question=age"], "the plan's label is 'country', not 'age'"),
+        (["--plan=plan.json", *PEOPLE, "--set=epsilon_y=2"], "the epsilon is given twice"),
+        (["--plan=plan.json", *PEOPLE, "--set=rounds=2"], "a plan says how the epsilon is spent"),
+        (["--plan=plan.json"], "give the table of links"),
+        (["--plan=edges.csv", *PEOPLE], "it is not a plan"),
+        (["--plan=nowhere.json", *PEOPLE], "nowhere.json"),
     ],
 )
 def test_mistakes_are_one_line_and_write_nothing(
     more: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     FeatureSchema(columns=(), classes=("x", "y")).save("other.toml")
-    assert main([*NEW, *more]) == 2
-    error = capsys.readouterr().err
+    assert main([*INIT, *more]) == 2
+    (error,) = (line for line in capsys.readouterr().err.splitlines() if not line.startswith("warning: "))
     assert message in error
-    assert error.count("\n") == 1
-    assert not (folder / "campaign.json").exists()
+    assert not (folder / "begun").exists()

@@ -42,24 +42,24 @@ def printed(capsys: Capture, *arguments: str, code: int = 0) -> str:
 
 
 def test_an_owner_withdraws_for_a_person(capsys: Capture) -> None:
-    withdraw = ["campaign", "withdraw", "n1", "--yes", "--campaign", "c.json"]
+    withdraw = ["withdraw", "c.json", "n1", "--yes"]
     assert "Node 'n1': what was stored of it is deleted" in printed(capsys, *withdraw)
     again = json.loads(printed(capsys, *withdraw, "--json"))
     assert again == {"node": "n1", "status": "withdrawn before", "withdrawals": 1, "objections": 0}
-    unknown = printed(capsys, "campaign", "withdraw", "n9", "--campaign", "c.json", code=2)
+    unknown = printed(capsys, "withdraw", "c.json", "n9", code=2)
     assert "no report of node 'n9' in this campaign: check its name, and give --objection" in unknown
     store = ReportStore.open("sqlite:///reports.db", create=False)
     assert store.reports.count(CAMPAIGN.id) == 4
     assert store.withdrawals.count(CAMPAIGN.id) == 1
     store.close()
-    log = printed(capsys, "campaign", "audit-log")
+    log = printed(capsys, "audit-log")
     assert "owner        withdraw" in log
     assert CAMPAIGN.id[:12] in log
     assert "n1" not in log, "the log outlives a purge"
 
 
 def test_an_owner_records_the_objection_of_someone_who_has_not_answered(capsys: Capture) -> None:
-    objection = ["campaign", "withdraw", "n5", "--objection", "--yes", "--campaign", "c.json"]
+    objection = ["withdraw", "c.json", "n5", "--objection", "--yes"]
     store = ReportStore.open("sqlite:///reports.db")
     assert nodes_to_remind(["n0", "n5"], store, CAMPAIGN) == ["n5"]
     assert "It is not reminded" in printed(capsys, *objection)
@@ -68,7 +68,7 @@ def test_an_owner_records_the_objection_of_someone_who_has_not_answered(capsys: 
     assert store.reports.count(CAMPAIGN.id) == 5
     assert store.reports.put([COLLECTION.report("n5")], now=0)[0].outcome.value == "withdrawn"
     store.close()
-    log = printed(capsys, "campaign", "audit-log")
+    log = printed(capsys, "audit-log")
     assert "owner        object" in log
 
 
@@ -80,7 +80,7 @@ def test_an_objection_by_the_folder_refuses_a_name_that_nobody_has(
     home = begun(tmp_path)
     name = home.graph.names[0]
     ReportStore.open(home.store.url).close()
-    objection = ["campaign", "withdraw", "--objection", "--yes", "--campaign", str(home.folder)]
+    objection = ["withdraw", "--objection", "--yes", str(home.folder)]
     assert main([*objection, name + "x"]) == 2
     assert f"node '{name}x' is not among the people of {home.folder}: check its name" in capsys.readouterr().err
     assert main([*objection, name]) == 0
@@ -93,7 +93,7 @@ def test_withdrawals_and_objections_are_counted_apart(capsys: Capture) -> None:
     """Nothing of a person who objected was left out of anything, because nothing of them was there."""
     for node in ("n1", "n5", "n6"):
         objection = [] if node == "n1" else ["--objection"]
-        printed(capsys, "campaign", "withdraw", node, *objection, "--yes", "--campaign", "c.json")
+        printed(capsys, "withdraw", "c.json", node, *objection, "--yes")
     store = ReportStore.administer("sqlite:///reports.db")
     for _ in range(2):
         assert (store.withdrawals.count(CAMPAIGN.id), store.withdrawals.objections(CAMPAIGN.id)) == (1, 2)
@@ -103,72 +103,14 @@ def test_withdrawals_and_objections_are_counted_apart(capsys: Capture) -> None:
 
 def test_an_owner_is_asked_before_what_cannot_be_undone(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    refused = printed(capsys, "campaign", "withdraw", "n1", "--campaign", "c.json", code=2)
+    refused = printed(capsys, "withdraw", "c.json", "n1", code=2)
     assert "This cannot be undone. Withdraw?" in refused
     assert "nothing was withdrawn" in refused
     store = ReportStore.open("sqlite:///reports.db", create=False)
     assert store.reports.count(CAMPAIGN.id) == 5
     store.close()
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    assert "is deleted" in printed(capsys, "campaign", "withdraw", "n1", "--campaign", "c.json")
-
-
-def test_a_list_of_withdrawals_survives_an_older_backup(capsys: Capture) -> None:
-    older = ReportStore.open("sqlite:///older.db")
-    older.reports.put([COLLECTION.report(f"n{i}") for i in range(5)], now=0)
-    older.close()
-    store = ReportStore.administer("sqlite:///reports.db")
-    for node in ("n1", "n2"):
-        store.withdrawals.withdraw(CAMPAIGN.id, node, now=0)
-    store.close()
-    write = ["campaign", "withdrawals", "--campaign", "c.json", "--out", "w.csv"]
-    assert "2 withdrawals added to w.csv. It names people: keep it secret" in printed(capsys, *write)
-    assert Path("w.csv").stat().st_mode & 0o077 == 0
-    assert json.loads(printed(capsys, *write, "--json"))["added"] == 0
-    # A store that has lost them takes no name off the list.
-    Path("older.db").replace("reports.db")
-    assert json.loads(printed(capsys, *write, "--json")) == {
-        "campaign": CAMPAIGN.id,
-        "withdrawals": 0,
-        "added": 0,
-        "removed": 0,
-        "out": "w.csv",
-    }
-    again = ["campaign", "withdraw", "--listed", "w.csv", "--campaign", "c.json"]
-    assert json.loads(printed(capsys, *again, "--json")) == {
-        "listed": 2,
-        "withdrawn": 2,
-        "withdrawals": 2,
-        "objections": 0,
-    }
-    assert "2 nodes of this campaign in the list; withdrawn again: 0" in printed(capsys, *again)
-    store = ReportStore.open("sqlite:///reports.db", create=False)
-    assert {report.node for report in store.reports.iterate(CAMPAIGN)} == {"n0", "n3", "n4"}
-    store.close()
-
-
-def test_after_a_purge_the_list_of_withdrawals_names_nobody_of_the_campaign(capsys: Capture) -> None:
-    store = ReportStore.administer("sqlite:///reports.db")
-    store.withdrawals.withdraw(CAMPAIGN.id, "n1", now=0, actor="owner")
-    write = ["campaign", "withdrawals", "--campaign", "c.json", "--out", "w.csv"]
-    printed(capsys, *write)
-    other = "another-campaign"
-    Path("w.csv").write_text(Path("w.csv").read_text() + f'"{other}","x"\n')
-    store.purges.purge(CAMPAIGN, now=0, actor="owner")
-    store.close()
-    assert "The campaign is purged: 1 name removed from w.csv" in printed(capsys, *write)
-    assert Path("w.csv").read_text() == f'"campaign","node"\n"{other}","x"\n'
-    assert "n1" not in printed(capsys, "campaign", "audit-log", "--json")
-
-
-@pytest.mark.parametrize("content", ["", "node\nn1\n", "campaign,node\nx\n", "campaign,node\nx,..\n"])
-def test_another_file_is_no_list_of_withdrawals(capsys: Capture, content: str) -> None:
-    Path("w.csv").write_text(content)
-    for command in (["withdrawals", "--out"], ["withdraw", "--listed"]):
-        complaint = printed(capsys, "campaign", *command, "w.csv", "--campaign", "c.json", code=2)
-        assert "w.csv is no list of withdrawals: give a file that 'campaign withdrawals' wrote" in complaint
-    both = printed(capsys, "campaign", "withdraw", "n1", "--listed", "w.csv", "--campaign", "c.json", code=2)
-    assert "give NODE, or --listed" in both
+    assert "is deleted" in printed(capsys, "withdraw", "c.json", "n1")
 
 
 def test_acts_at_the_collector_are_in_the_log_and_participants_are_not_named(capsys: Capture) -> None:
@@ -177,7 +119,7 @@ def test_acts_at_the_collector_are_in_the_log_and_participants_are_not_named(cap
         client.post("/dashboard/login", data={"token": COLLECTION.credentials.admin_token})
         client.get("/dashboard/reports.parquet", headers=COLLECTION.admin)
         client.delete("/v1/reports/n3", headers=COLLECTION.headers("n3"))
-    entries = json.loads(printed(capsys, "campaign", "audit-log", "--json"))["entries"]
+    entries = json.loads(printed(capsys, "audit-log", "--json"))["entries"]
     assert [(entry["actor"], entry["action"]) for entry in entries] == [
         ("collector", "notice"),
         ("collector", "start"),
@@ -192,12 +134,12 @@ def test_acts_at_the_collector_are_in_the_log_and_participants_are_not_named(cap
 
 def test_a_log_that_someone_altered_is_found(capsys: Capture) -> None:
     for node in ("n1", "n2", "n3"):
-        printed(capsys, "campaign", "withdraw", node, "--yes", "--campaign", "c.json")
-    checked = json.loads(printed(capsys, "campaign", "audit-log", "--check", "--json"))
+        printed(capsys, "withdraw", "c.json", node, "--yes")
+    checked = json.loads(printed(capsys, "audit-log", "--check", "--json"))
     assert checked["unaltered"] is True
     head = checked["head"]
-    assert head in printed(capsys, "campaign", "audit-log", "--check")
-    assert "holds the one that you noted" in printed(capsys, "campaign", "audit-log", "--head", f" {head.upper()} ")
+    assert head in printed(capsys, "audit-log", "--check")
+    assert "holds the one that you noted" in printed(capsys, "audit-log", "--head", f" {head.upper()} ")
     for statement in (
         "UPDATE audit_log SET actor = 'nobody' WHERE sequence = 2",
         "UPDATE audit_log SET detail = '{}' WHERE sequence = 3",
@@ -213,24 +155,24 @@ def test_a_log_that_someone_altered_is_found(capsys: Capture) -> None:
             copy.execute(statement)
         copy.close()
         capsys.readouterr()
-        assert main(["campaign", "audit-log", "--check", "--store", "sqlite:///altered.db"]) == 2, statement
+        assert main(["audit-log", "--check", "--store", "sqlite:///altered.db"]) == 2, statement
         assert "the audit log was altered" in capsys.readouterr().err
     with sqlite3.connect("reports.db") as connection:
         connection.execute("DELETE FROM audit_log WHERE sequence = 3")
     connection.close()
-    assert "unaltered" in printed(capsys, "campaign", "audit-log", "--check"), "the end is missing, and nobody knows"
-    assert "the hash that was noted" in printed(capsys, "campaign", "audit-log", "--head", head, code=2)
+    assert "unaltered" in printed(capsys, "audit-log", "--check"), "the end is missing, and nobody knows"
+    assert "the hash that was noted" in printed(capsys, "audit-log", "--head", head, code=2)
 
 
 def test_an_auditor_checks_what_the_collector_answered_without_the_store(capsys: Capture) -> None:
     with collecting(COLLECTION, ReportStore.open("sqlite:///reports.db")) as client:
         client.get("/dashboard/missing.csv", headers=COLLECTION.admin)
         Path("log.json").write_bytes(client.get("/v1/audit-log", headers=COLLECTION.admin).content)
-    command = ["campaign", "audit-log", "--file", "log.json", "--check"]
-    assert main([*command, "--campaign", "c.json"]) == 0
+    command = ["audit-log", "--file", "log.json", "--check"]
+    assert main([*command, "c.json"]) == 0
     checked = capsys.readouterr().out
     assert "The audit log is unaltered: 3 entries." in checked
-    assert checked == printed(capsys, "campaign", "audit-log", "--check")
+    assert checked == printed(capsys, "audit-log", "--check")
     log = json.loads(Path("log.json").read_text())
     head = log["entries"].pop()["hash"]
     for altered, options, message in (
@@ -244,14 +186,14 @@ def test_an_auditor_checks_what_the_collector_answered_without_the_store(capsys:
         Path("log.json").write_text(json.dumps(altered))
         assert main([*command, *options]) == 2
         assert message in capsys.readouterr().err
-    assert "give either --store, or --file" in printed(capsys, *command, code=2)
+    assert "leave out --store, or --file" in printed(capsys, *command, code=2)
 
 
 def test_mistakes_are_one_line(capsys: Capture) -> None:
-    assert main(["campaign", "audit-log", "--store", "sqlite:///none.db"]) == 2
+    assert main(["audit-log", "--store", "sqlite:///none.db"]) == 2
     assert "none.db does not exist" in capsys.readouterr().err
     assert not Path("none.db").exists()
-    assert "node must be text" in printed(capsys, "campaign", "withdraw", "..", "--campaign", "c.json", code=2)
+    assert "node must be text" in printed(capsys, "withdraw", "c.json", "..", code=2)
 
 
 def a_campaign(retention: datetime | None) -> Campaign:
@@ -265,26 +207,26 @@ def a_campaign(retention: datetime | None) -> Campaign:
 
 def test_a_purge_waits_for_the_retention_date(capsys: Capture) -> None:
     a_campaign(datetime(2999, 1, 31, tzinfo=UTC))
-    refused = printed(capsys, "campaign", "purge", "kept.json", code=2)
+    refused = printed(capsys, "purge", "kept.json", code=2)
     assert "keeps its reports until 2999-01-31 00:00:00 UTC: wait until then, or give --now" in refused
     a_campaign(None)
-    assert "no retention date: give --now" in printed(capsys, "campaign", "purge", "kept.json", code=2)
+    assert "no retention date: give --now" in printed(capsys, "purge", "kept.json", code=2)
     made = a_campaign(datetime(2020, 1, 31, tzinfo=UTC))
-    purged = json.loads(printed(capsys, "campaign", "purge", "kept.json", "--json"))
+    purged = json.loads(printed(capsys, "purge", "kept.json", "--json"))
     assert purged == {"campaign": made.id, "deleted": 5}
-    assert "purge" in printed(capsys, "campaign", "audit-log")
+    assert "purge" in printed(capsys, "audit-log")
 
 
 def test_a_purge_at_once_is_confirmed_by_the_owner(capsys: Capture) -> None:
     made = a_campaign(datetime(2999, 1, 31, tzinfo=UTC))
-    purge = ["campaign", "purge", "kept.json", "--now"]
+    purge = ["purge", "kept.json", "--now"]
     for unconfirmed in (purge, *([*purge, "--confirm", no] for no in ("yes", "", made.id[:7], made.id[1:12]))):
         refused = printed(capsys, *unconfirmed, code=2)
         assert "would delete 5 reports of 'Tests' for ever: if you mean it" in refused
         assert f"--confirm {made.id[:8]}" in refused
     assert ReportStore.open("sqlite:///reports.db", create=False).purges.hour(made.id) is None
     confirmed = [*purge, "--confirm", made.id[:12]]
-    assert "5 reports deleted. The campaign accepts none again" in printed(capsys, *confirmed)
+    assert "5 reports deleted. The collection accepts none again" in printed(capsys, *confirmed)
     assert "0 reports deleted" in printed(capsys, *confirmed)
     store = ReportStore.open("sqlite:///reports.db")
     (result,) = store.reports.put([COLLECTION.report("n2")], now=0)

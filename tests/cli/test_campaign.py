@@ -1,4 +1,4 @@
-"""The whole way from a schema to a sent report, on the command line."""
+"""The whole way from a schema to a sent report, on the command line, by single files."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ SCHEMA = FeatureSchema(
     columns=(Column(name="age", edges=(0, 30, 120)), Column(name="smoker", values=("no", "yes"))),
     classes=("well", "ill"),
 )
-WORDS = ["--purpose", "To learn", "--contact", "a@example.org", "--closes", "2100-01-01", "--label", "health"]
-BUDGET = ["--epsilon-x", "0.5", "--sampled", "1", "--epsilon-y", "1"]
+WORDS = ["--purpose", "To learn", "--contact", "a@example.org", "--closes", "2100-01-01"]
+BUDGET = ["--set", "epsilon_x=0.5", "--set", "sampled=1", "--set", "epsilon_y=1"]
+LABEL = ["--set", "epsilon_y=1"]
 
 
 @pytest.fixture
@@ -50,10 +51,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def new(*arguments: str) -> int:
-    return main(
-        ["campaign", "new", "--schema", "s.toml", "--graph", "edges.csv", *WORDS, "--out", "c.json", *arguments]
-    )
+def new(*arguments: str, question: str = "health", links: str = "edges.csv", file: str = "c.json") -> int:
+    """Begin a collection, and copy its campaign, so that what follows has the file alone."""
+    home = f"folder of {file}"
+    asked = ["--schema", "s.toml", "--question", question, "--links", links]
+    code = main(["init", home, *asked, *WORDS, *arguments])
+    if code == 0:
+        Path(file).write_text(Path(home, "campaign.json").read_text())
+    return code
 
 
 def made() -> Campaign:
@@ -71,13 +76,13 @@ def complaint(capsys: Capture, arguments: list[str]) -> str:
 
 def test_new_writes_a_campaign_that_check_accepts(folder: Path, capsys: Capture) -> None:
     campaign = made()
-    assert campaign.schema == SCHEMA
+    assert replace(campaign.schema, texts={}) == SCHEMA
     assert campaign.label_name == "health"
     assert campaign.graph_sha256 == Graph.from_files("edges.csv").fingerprint
     assert "epsilon = 1.5000 in total" in capsys.readouterr().out
-    assert main(["campaign", "check", "c.json", "--graph", "edges.csv"]) == 0
+    assert main(["review", "c.json", "--graph", "edges.csv"]) == 0
     assert "its tables give what it states" in capsys.readouterr().out
-    assert main(["campaign", "check", "c.json", "--json"]) == 0
+    assert main(["review", "c.json", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["id"] == campaign.id
     assert facts["open"] is True
@@ -91,16 +96,16 @@ def test_new_prints_json(folder: Path, capsys: Capture) -> None:
 
 def test_nodes_without_edges_belong_to_the_graph_where_a_node_table_names_them(folder: Path, capsys: Capture) -> None:
     Path("nodes.csv").write_text("id\n007\nb\nc/d\nalone\n")
-    assert new(*BUDGET, "--nodes", "nodes.csv") == 0
+    assert new(*BUDGET, "--people", "nodes.csv") == 0
     assert Campaign.from_json(Path("c.json").read_bytes()).nodes == 4
-    assert main(["campaign", "check", "c.json", "--graph", "edges.csv", "--nodes", "nodes.csv"]) == 0
-    assert "is not the campaign's graph" in complaint(capsys, ["campaign", "check", "c.json", "--graph", "edges.csv"])
+    assert main(["review", "c.json", "--graph", "edges.csv", "--nodes", "nodes.csv"]) == 0
+    assert "is not the campaign's graph" in complaint(capsys, ["review", "c.json", "--graph", "edges.csv"])
 
 
 def test_show_explains_in_plain_words(folder: Path, capsys: Capture) -> None:
     campaign = made()
     capsys.readouterr()
-    assert main(["campaign", "show", "c.json"]) == 0
+    assert main(["review", "c.json"]) == 0
     words = capsys.readouterr().out
     for part in (
         "To learn",
@@ -114,7 +119,7 @@ def test_show_explains_in_plain_words(folder: Path, capsys: Capture) -> None:
         assert part in words
     assert "no report is more than 4.49 times as likely" in words
     assert campaign.id in words
-    assert main(["campaign", "show", "c.json", "--json"]) == 0
+    assert main(["review", "c.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["document"] == campaign.document
 
 
@@ -132,9 +137,9 @@ def test_show_begins_with_the_guarantee_and_quotes_the_organisers_words(
     )
     Path("c.json").write_text(campaign.to_json())
     capsys.readouterr()
-    assert main(["campaign", "show", "c.json"]) == 0
+    assert main(["review", "c.json"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "User level, any two records: epsilon = 11.0000 in total (features 10.0000, label 1.0000)."
+    assert "User level, any two records: epsilon = 11.0000 in total (features 10.0000, label 1.0000)." in lines[:6]
     said = lines.index("The organiser's own words, which nobody checked:")
     assert not any("0.1000" in line for line in lines[:said])
     assert all(line.startswith("  | ") and len(line) <= 80 for line in lines[said + 1 :])
@@ -145,64 +150,67 @@ def test_a_campaign_that_could_forge_what_is_shown_is_refused_in_one_plain_line(
     kind: str, folder: Path, capsys: Capture
 ) -> None:
     Path("forged.json").write_text(rewritten(made(), notice__purpose=MISLEADING_TEXTS[kind]))
-    for command in ("show", "check"):
-        said = complaint(capsys, ["campaign", command, "forged.json"])
-        assert "purpose" in said
-        assert said.isascii()
-        assert said.isprintable()
+    said = complaint(capsys, ["review", "forged.json"])
+    assert "purpose" in said
+    assert said.isascii()
+    assert said.isprintable()
 
 
 def test_terminals_get_escaped_text(folder: Path, capsys: Capture) -> None:
-    said = complaint(capsys, ["campaign", "show", "no\x1b[2Kfile\u202e.json"])
+    said = complaint(capsys, ["review", "no\x1b[2Kfile\u202e.json"])
     assert "no\\u001b[2Kfile\\u202e.json" in said
 
 
 def test_check_refuses_what_is_altered_or_states_another_guarantee(folder: Path, capsys: Capture) -> None:
     campaign = made()
     Path("altered.json").write_text(campaign.to_json().replace("smoker", "joker"))
-    assert "altered" in complaint(capsys, ["campaign", "check", "altered.json"])
+    assert "altered" in complaint(capsys, ["review", "altered.json"])
     Path("lies.json").write_text(rewritten(campaign, guarantee__user_level__total="0.5"))
-    assert "not what the tables give" in complaint(capsys, ["campaign", "check", "lies.json"])
-    assert "No such file" in complaint(capsys, ["campaign", "check", "absent.json"])
+    assert "not what the tables give" in complaint(capsys, ["review", "lies.json"])
+    assert "absent.json: No such file" in complaint(capsys, ["review", "absent.json"])
 
 
 def test_new_says_what_devices_will_do(folder: Path, capsys: Capture) -> None:
     assert new(*BUDGET) == 0
     assert "Devices answer it: epsilon = 1.5000" in capsys.readouterr().out
-    assert new("--epsilon-y", "5", "--out", "large.json") == 0
-    assert "Devices refuse it unless their people raise the page's limit of 4" in capsys.readouterr().out
+    assert new("--set", "epsilon_y=5", file="large.json") == 2
+    assert "the participant's page refuses a collection above an epsilon of 4" in capsys.readouterr().err
 
 
 def test_new_samples_at_most_all_features(folder: Path) -> None:
-    assert new("--epsilon-x", "1", "--sampled", "3") == 0
+    assert new("--set", "epsilon_x=1", "--set", "sampled=3") == 0
     assert json.loads(Path("c.json").read_text(encoding="utf-8"))["bound"]["features"]["sampled"] == 2
 
 
 def test_a_date_is_the_end_of_that_day_in_the_stated_zone(folder: Path, capsys: Capture) -> None:
-    assert new(*BUDGET, "--closes", "2099-06-30", "--zone", "Europe/Berlin", "--retention", "2099-12-31T12:00:00") == 0
+    assert (
+        new(*BUDGET, "--closes", "2099-06-30", "--set", "zone=Europe/Berlin", "--retention", "2099-12-31T12:00:00") == 0
+    )
     campaign = Campaign.from_json(Path("c.json").read_bytes())
     assert campaign.notice.document["closes"] == "2099-06-30T21:59:59Z"
     assert campaign.notice.document["retention"] == "2099-12-31T11:00:00Z"
-    assert "Open until 2099-06-30 21:59:59 UTC." in capsys.readouterr().out
-    assert main(["campaign", "show", "c.json"]) == 0
+    assert "open until 2099-06-30 21:59:59 UTC." in capsys.readouterr().out
+    assert main(["review", "c.json"]) == 0
     assert "promises to delete reports after 2099-12-31 11:00:00 UTC." in capsys.readouterr().out
 
 
-def test_the_schema_file_may_hold_the_texts_and_a_plan_keeps_them(folder: Path) -> None:
+def test_the_schema_file_may_hold_the_texts_and_a_plan_keeps_them(folder: Path, capsys: Capture) -> None:
     texts = {"de": {"questions": {"health": {"text": "Sind Sie krank?", "answers": {"ill": "ja", "well": "nein"}}}}}
     replace(SCHEMA, texts=texts).save("s.toml")
-    assert made().notice.document["texts"] == texts
-    plan = CampaignPlan(made_of("c.json"))
-    Path("p.json").write_text(plan.to_json())
-    arguments = ["campaign", "new", "--plan", "p.json", *WORDS, "--out", "planned.json"]
+    campaign = made()
+    said = campaign.notice.document["texts"]
+    assert said["de"] == texts["de"]
+    Path("p.json").write_text(CampaignPlan(campaign).to_json())
+    arguments = ["init", "planned", "--plan", "p.json", "--links", "edges.csv", *WORDS]
     assert main(arguments) == 0
-    assert made_of("planned.json").notice.document["texts"] == texts
-    replace(SCHEMA, texts={}).save("bare.toml")
-    assert main([*arguments[:-1], "bare.json", "--schema", "bare.toml"]) == 0
-    assert made_of("bare.json").notice.document["texts"] == {}
-    bare, planned = (made_of(path).asked.bound for path in ("bare.json", "planned.json"))
-    assert {**bare, "nonce": ""} == {**planned, "nonce": ""}
-    assert bare["nonce"] != planned["nonce"]
+    planned = made_of("planned/campaign.json")
+    assert planned.notice.document["texts"] == said
+    assert {**planned.asked.bound, "nonce": ""} == {**campaign.asked.bound, "nonce": ""}
+    assert planned.asked.bound["nonce"] != campaign.asked.bound["nonce"]
+    Path("others.csv").write_text("from,to\nb,c\n")
+    other = ["init", "other", "--plan", "p.json", "--links", "others.csv", *WORDS]
+    assert "the plan was made for another graph" in complaint(capsys, other)
+    assert not Path("other").exists()
 
 
 def made_of(path: str) -> Campaign:
@@ -210,13 +218,13 @@ def made_of(path: str) -> Campaign:
 
 
 MISTAKES: dict[str, list[str]] = {
-    "collects nothing": [],
-    "belong together": ["--epsilon-x", "1"],
+    "epsilon_x and sampled belong together": ["--set", "epsilon_x=1"],
     "is in the past": [*BUDGET, "--closes", "2020-01-01"],
     "give a date": [*BUDGET, "--closes", "soon"],
-    "give the label another name": [*BUDGET, "--label", "age"],
-    "sampled is 0": ["--epsilon-x", "1", "--sampled", "0"],
-    "not finite": ["--epsilon-y", "inf"],
+    "give the label another name": [*BUDGET, "--question", "age"],
+    "sampled is 0": ["--set", "epsilon_x=1", "--set", "sampled=0"],
+    "not finite": ["--set", "epsilon_y=inf"],
+    "the epsilon is given twice": [*LABEL, "--epsilon", "1"],
 }
 
 
@@ -225,12 +233,7 @@ def test_new_refuses_what_cannot_be(message: str, folder: Path, capsys: Capture)
     assert new(*MISTAKES[message]) == 2
     assert message in capsys.readouterr().err
     assert not Path("c.json").exists()
-
-
-def test_nothing_is_overwritten(folder: Path, capsys: Capture) -> None:
-    made()
-    assert new(*BUDGET) == 2
-    assert "exists" in capsys.readouterr().err
+    assert not Path("folder of c.json").exists()
 
 
 def rows(path: str) -> list[dict[str, str]]:
@@ -238,77 +241,72 @@ def rows(path: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-TOKENS = ["campaign", "tokens", "c.json", "--keys-file", "keys.txt", "--out", "t.csv"]
+INVITE = ["invite", "c.json", "--keys-file", "keys.txt", "--nodes", "ids.csv", "--out", "sent"]
+URL = ["--url", "https://collect.example.org/"]
+LINKS = "sent/links.csv"
+
+
+def invited(*arguments: str, key: str | None = None, names: str = "007\nb\nc/d\n") -> str:
+    """Write a key and the table of people, and invite them; return the key."""
+    made_key = key or new_key()
+    Path("keys.txt").write_text(made_key + "\n")
+    Path("ids.csv").write_text(f"id\n{names}")
+    assert main([*INVITE, *URL, *arguments]) == 0
+    return made_key
 
 
 def test_tokens_open_each_node_and_are_secret(folder: Path, capsys: Capture) -> None:
     campaign = made()
-    assert main([*TOKENS, "--new-key", "--graph", "edges.csv", "--url", "https://collect.example.org/"]) == 0
-    key = Path("keys.txt").read_text().strip()
-    assert [row["node"] for row in rows("t.csv")] == ["007", "b", "c/d"]
-    assert all(check_token(key, campaign.id, row["node"], row["token"]) for row in rows("t.csv"))
+    key = invited()
+    assert [row["id"] for row in rows(LINKS)] == ["007", "b", "c/d"]
+    assert all(check_token(key, campaign.id, row["id"], row["token"].lstrip("'")) for row in rows(LINKS))
     # A token may begin with "-". The column then has an apostrophe, as a cell must not be a formula.
     token = token_for(key, campaign.id, "c/d")
-    assert rows("t.csv")[-1]["link"] == f"https://collect.example.org/#node=c%2Fd&token={token}"
-    for secret in ("keys.txt", "t.csv"):
-        assert stat.S_IMODE(Path(secret).stat().st_mode) == 0o600
+    assert rows(LINKS)[-1]["link"] == f"https://collect.example.org/#node=c%2Fd&token={token}"
+    assert stat.S_IMODE(Path(LINKS).stat().st_mode) == 0o600
     assert key not in capsys.readouterr().out
 
 
 def test_tokens_are_signed_by_the_first_key(folder: Path, capsys: Capture) -> None:
     campaign = made()
-    new, old = new_key(), new_key()
-    Path("keys.txt").write_text(f"{new}\n{old}\n")
-    Path("ids.csv").write_text("id\nb\n")
-    capsys.readouterr()
-    assert main([*TOKENS, "--nodes", "ids.csv", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"campaign": campaign.id, "tokens": 1, "out": "t.csv", "people": 1}
-    assert check_token(new, campaign.id, "b", rows("t.csv")[0]["token"])
-
-
-def test_mistakes_with_tokens_are_one_line(folder: Path, capsys: Capture) -> None:
-    made()
-    assert "the people are missing: give --graph" in complaint(capsys, TOKENS)
-    Path("keys.txt").write_text("hunter2\n")
-    assert "no key that veilgraph made" in complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
-    Path("keys.txt").write_text("\n")
-    assert "holds no key" in complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
-    Path("keys.txt").unlink()
-    Path("ids.csv").write_text("id\n..\n")
-    assert "node must be" in complaint(capsys, [*TOKENS, "--nodes", "ids.csv"])
-    assert not Path("t.csv").exists()
-
-
-def test_no_key_is_made_by_a_mistyped_name_and_none_is_overwritten(folder: Path, capsys: Capture) -> None:
-    made()
-    assert "keys.txt does not exist: correct its name" in complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
-    assert not Path("keys.txt").exists()
     Path("keys.txt").write_text(new_key())
-    command = [*TOKENS, "--new-key", "--graph", "edges.csv"]
-    assert "keys.txt exists: leave out --new-key" in complaint(capsys, command)
-    assert not Path("t.csv").exists()
+    assert main(["rotate-token", "keys.txt", "participants"]) == 0
+    first, _ = Path("keys.txt").read_text().split()
+    invited(key="\n".join(Path("keys.txt").read_text().split()), names="b\n")
+    assert check_token(first, campaign.id, "b", rows(LINKS)[0]["token"].lstrip("'"))
+
+
+def test_mistakes_with_invitations_are_one_line(folder: Path, capsys: Capture) -> None:
+    made()
+    assert "a campaign alone needs more: give --keys-file, --out" in complaint(
+        capsys, ["invite", "c.json", "--nodes", "edges.csv", *URL]
+    )
+    Path("ids.csv").write_text("id\nb\n")
+    Path("keys.txt").write_text("hunter2\n")
+    assert "no key that veilgraph made" in complaint(capsys, [*INVITE, *URL])
+    Path("keys.txt").write_text("\n")
+    assert "holds no key" in complaint(capsys, [*INVITE, *URL])
+    Path("keys.txt").write_text(new_key())
+    Path("ids.csv").write_text("id\n..\n")
+    assert "node must be" in complaint(capsys, [*INVITE, *URL])
+    Path("ids.csv").write_text("Person\nann\n")
+    message = complaint(capsys, [*INVITE, *URL])
+    assert "ids.csv has no column 'id', which names the nodes; its columns are Person: rename one" in message
+    Path("keys.txt").unlink()
+    assert "keys.txt cannot be read as a file of keys" in complaint(capsys, [*INVITE, *URL])
+    assert not Path("sent").exists()
 
 
 def test_people_without_links_are_counted_and_never_left_out_in_silence(folder: Path, capsys: Capture) -> None:
     Path("ids.csv").write_text("id\n007\nb\nc/d\nalone\n")
     capsys.readouterr()
-    assert new(*BUDGET, "--nodes", "ids.csv") == 0
+    assert new(*BUDGET, "--people", "ids.csv") == 0
     assert "4 people, 2 links, people without links: 1." in capsys.readouterr().out
-    Path("keys.txt").write_text(new_key())
-    message = complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
+    message = complaint(capsys, ["review", "c.json", "--graph", "edges.csv"])
     assert (
         "edges.csv is not the campaign's graph: it has 3 people, and the campaign 4; give everybody's table" in message
     )
-    assert main([*TOKENS, "--graph", "edges.csv", "--nodes", "ids.csv"]) == 0
-    assert "4 people, 2 links, people without links: 1." in capsys.readouterr().out
-    assert [row["node"] for row in rows("t.csv")] == ["007", "b", "c/d", "alone"]
-
-
-def test_a_table_of_links_alone_says_that_it_names_nobody_without_links(folder: Path, capsys: Capture) -> None:
-    capsys.readouterr()
-    assert new(*BUDGET) == 0
-    said = capsys.readouterr().out
-    assert "A table of links cannot name people without links: give everybody's table with --nodes" in said
+    assert main(["review", "c.json", "--graph", "edges.csv", "--nodes", "ids.csv"]) == 0
 
 
 @pytest.mark.parametrize("header", ["person,town", "node,class", "name,phone"])
@@ -316,49 +314,17 @@ def test_a_table_of_people_whose_column_has_another_name_is_told_where_it_is_tak
     header: str, folder: Path, capsys: Capture
 ) -> None:
     Path("people.csv").write_text(f"{header}\nann,York\nben,Bath\ncleo,York\n")
-    assert new(*BUDGET, "--graph", "people.csv", "--out", "people.json") == 0
+    assert new(*BUDGET, links="people.csv", file="people.json") == 0
     assert "each link of people.csv is the only one of one of its ends" in capsys.readouterr().err
 
 
 def test_a_table_of_ids_that_is_given_as_links_is_told(folder: Path, capsys: Capture) -> None:
     Path("people.csv").write_text("id\nann\nben\ncleo\n")
-    given = ("--graph", "people.csv", "--out", "people.json")
-    assert new(*BUDGET, *given) == 0
-    told = capsys.readouterr()
-    assert "warning: people.csv has no links" in told.err
-    assert "3 people, 0 links, people without links: 3" in told.out
-    assert new("--epsilon-y", "1", "--private-neighbours", "--graph", "people.csv", "--out", "series.json") == 0
-    assert "no links" not in capsys.readouterr().err
+    assert new(*BUDGET, links="people.csv", file="people.json") == 2
+    assert "people.csv has no links: give such a table as --people" in capsys.readouterr().err
+    assert not Path("people.json").exists()
     assert new(*BUDGET) == 0
     assert "warning" not in capsys.readouterr().err
-    Path("people.csv").write_text("Person\nann\n")
-    message = complaint(
-        capsys,
-        [
-            "campaign",
-            "tokens",
-            "c.json",
-            "--nodes",
-            "people.csv",
-            "--out",
-            "t.csv",
-            "--keys-file",
-            "k.txt",
-            "--new-key",
-        ],
-    )
-    assert "people.csv has no column 'id', which names the nodes; its columns are Person: rename one" in message
-
-
-def test_new_says_which_texts_are_missing_and_what_other_people_see(folder: Path, capsys: Capture) -> None:
-    """One translation of a campaign without texts is what people of every other language see, too."""
-    assert new(*BUDGET) == 0
-    assert "People whose language" not in capsys.readouterr().err
-    replace(SCHEMA, texts={"ar": {"purpose": "x", "questions": {"age": {"text": "?"}}}}).save("s.toml")
-    assert new(*BUDGET, "--out", "second.json") == 0
-    said = capsys.readouterr().err
-    assert "texts.ar lacks the question 'smoker'; the answers 'no' and 'yes' to 'smoker'" in said
-    assert "People whose language has no texts see those in 'ar', the campaign's first language." in said
 
 
 def test_a_receipt_is_checked_with_any_of_the_keys(folder: Path, capsys: Capture) -> None:
@@ -408,7 +374,7 @@ def test_randomize_draws_once(folder: Path, capsys: Capture) -> None:
 def test_randomize_says_what_a_set_means(folder: Path, capsys: Capture) -> None:
     """Four of 12 classes at epsilon 1: 4 e / (4 e + 8) = 0.576."""
     FeatureSchema(classes=tuple(f"c{i}" for i in range(12))).save("s.toml")
-    assert new("--epsilon-y", "1") == 0
+    assert new(*LABEL) == 0
     Path("record.json").write_text(json.dumps({"health": "c3"}))
     capsys.readouterr()
     assert main(randomize()) == 0
@@ -430,7 +396,7 @@ def test_randomize_says_what_a_set_means(folder: Path, capsys: Capture) -> None:
 def test_randomize_takes_a_row_of_a_table(table: str, label: bool, folder: Path) -> None:
     campaign = made()
     Path("record.csv").write_text(table)
-    assert main(randomize("--store", "mine", record="record.csv")) == 0
+    assert main(randomize("--device-folder", "mine", record="record.csv")) == 0
     assert (Report.from_json(Path("r.json").read_bytes(), campaign).label is not None) == label
     assert len(list(Path("mine").glob("[0-9a-f]*.json"))) == 1
 
@@ -473,7 +439,7 @@ def test_the_ledger_lists_what_was_answered_and_the_limit_is_kept(folder: Path, 
     assert [notice["version"] for notice in facts["answered"][0]["notices"]] == [1, 2]
     assert "give a number above 0" in complaint(capsys, [*answer, "--limit", "0"])
     assert facts["relation_user_level"] == facts["answered"][0]["relation_user_level"] == "any two records"
-    assert main(["receipt", "--store", "empty"]) == 0
+    assert main(["receipt", "--device-folder", "empty"]) == 0
     assert "so far: 0. User level, any two records: epsilon = 0 together; you have" in capsys.readouterr().out
 
 
@@ -527,18 +493,17 @@ def test_randomize_does_not_overwrite_another_file(folder: Path, capsys: Capture
 
 def test_submit_hands_reports_in(folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = made()
-    assert main([*TOKENS, "--new-key", "--graph", "edges.csv"]) == 0
+    key = invited()
     for node, name in (("007", "r1.json"), ("c/d", "r2.json")):
-        assert main([*randomize("--store", f"device of {name}", node=node), "--out", name]) == 0
+        assert main([*randomize("--device-folder", f"device of {name}", node=node), "--out", name]) == 0
     with serving(campaign.to_json()) as collector:
         collector.codes = [201, 200]
         url = collector.url
         capsys.readouterr()
-        assert main(["submit", "r1.json", "r2.json", "--url", url, "--tokens", "t.csv", "--json"]) == 0
+        assert main(["submit", "r1.json", "r2.json", "--url", url, "--tokens", LINKS, "--json"]) == 0
         outcomes: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
         assert [(each["node"], each["status"]) for each in outcomes] == [("007", "stored"), ("c/d", "stored before")]
         assert [each["receipt"]["signature"] for each in outcomes] == ["s1gnature"] * 2
-        key = Path("keys.txt").read_text().strip()
         for node, authorization, document in collector.received:
             assert check_token(key, campaign.id, node, authorization.removeprefix("Bearer "))
             assert Report.parse(document, campaign).node == node
@@ -554,18 +519,19 @@ def test_submit_hands_reports_in(folder: Path, capsys: Capture, monkeypatch: pyt
 
 
 def test_a_series_of_features_and_label_is_made_answered_and_sent_round_by_round(folder: Path, capsys: Capture) -> None:
-    assert new(*BUDGET, "--rounds", "3", "--round-epsilon-x", "0.4") == 0
+    assert new(*BUDGET, "--set", "rounds=3", "--set", "round_epsilon_x=0.4") == 0
     said = capsys.readouterr().out
     assert "Two records that never change" in said
-    assert "the same ones in every round" in said
-    assert main([*TOKENS, "--new-key", "--graph", "edges.csv"]) == 0
-    store = ["--store", "device", "--limit", "9"]
+    assert main(["review", "c.json"]) == 0
+    assert "the same ones in every round" in capsys.readouterr().out
+    invited()
+    store = ["--device-folder", "device", "--limit", "9"]
     assert main([*randomize(*store, node="007"), "--out", "r1.json"]) == 0
     assert main(["open-round", "c.json"]) == 0
     assert main([*randomize(*store, node="007"), "--out", "r2.json"]) == 0
     campaign = Campaign.from_json(Path("c.json").read_bytes())
     with serving(campaign.to_json()) as collector:
-        send = ["--url", collector.url, "--tokens", "t.csv"]
+        send = ["--url", collector.url, "--tokens", LINKS]
         collector.codes = [201, 201]
         assert main(["submit", "r1.json", *send, "--receipt", "kept.json"]) == 0
         assert "The receipt is in kept.json." in capsys.readouterr().out
@@ -588,9 +554,8 @@ def test_names_and_tokens_that_begin_like_formulas_are_neutral_in_the_table_and_
     # Some tokens begin with a minus: take a key for which one of these does.
     keys = iter(new_key, "")
     key = next(key for key in keys if any(token_for(key, campaign.id, name).startswith("-") for name in names))
-    Path("keys.txt").write_text(key)
-    assert main([*TOKENS, "--graph", "edges.csv", "--url", "https://collect.example.org"]) == 0
-    cells = [cell for row in rows("t.csv") for cell in row.values()]
+    invited(key=key, names="".join(f"{name}\n" for name in names))
+    cells = [cell for row in rows(LINKS) for cell in row.values()]
     assert not [cell for cell in cells if cell[0] in "=+-@"]
     assert sum(cell.startswith("'-") for cell in cells) >= 2, "a name and a token"
 
@@ -606,9 +571,9 @@ def test_names_and_tokens_that_begin_like_formulas_are_neutral_in_the_table_and_
         credentials=Credentials(keys=[key], admin_token=new_role_token(Role.OWNER)),
     )
     with listening(app) as client:
-        assert main(["submit", *files, "--url", str(client.base_url), "--tokens", "t.csv"]) == 0
+        assert main(["submit", *files, "--url", str(client.base_url), "--tokens", LINKS]) == 0
         # A person types what the table shows.
-        cell = next(row["token"] for row in rows("t.csv") if row["token"].startswith("'"))
+        cell = next(row["token"] for row in rows(LINKS) if row["token"].startswith("'"))
         number = next(n for n, name in enumerate(names) if token_for(key, campaign.id, name) == cell[1:])
         assert main(["submit", files[number], "--url", str(client.base_url), "--token", cell, "--again"]) == 0
         assert {report.node for report in store.reports.iterate(campaign)} == set(names)
@@ -621,9 +586,10 @@ def test_mistakes_in_submitting_are_one_line(folder: Path, capsys: Capture) -> N
     assert "not a report" in complaint(capsys, ["submit", "c.json", "--url", "https://x.example", "--token", "t"])
     Path("odd.json").write_text('{"campaign": "c", "node": [], "features": [], "label": 1}')
     assert "node must be" in complaint(capsys, ["submit", "odd.json", "--url", "https://x.example", "--token", "t"])
-    Path("t.csv").write_text("node,token\nb,t\n")
+    Path("sent").mkdir()
+    Path(LINKS).write_text("id,token\nb,t\n")
     assert "no token for node 007" in complaint(
-        capsys, ["submit", "r.json", "--url", "https://x.example", "--tokens", "t.csv"]
+        capsys, ["submit", "r.json", "--url", "https://x.example", "--tokens", LINKS]
     )
 
 
@@ -645,7 +611,7 @@ def test_randomize_answers_a_wave_from_a_list_of_neighbours(tmp_path: Path, caps
     (tmp_path / "others.csv").write_text("name\nu0\n")
 
     def run(friends: str, *more: str, node: str = "u1") -> int:
-        paths = {"--neighbours": friends, "--store": node}
+        paths = {"--neighbours": friends, "--device-folder": node}
         given = [word for option, name in paths.items() for word in (option, str(tmp_path / name))]
         report = str(tmp_path / f"{node}.json")
         return main(["randomize", str(tmp_path / "wave.json"), *given, "--node", node, "--out", report, *more])
@@ -669,18 +635,18 @@ def test_randomize_answers_a_wave_from_a_list_of_neighbours(tmp_path: Path, caps
     assert run("friends.txt", "--limit", "5", "--entry-limit", "1", node="u3") == 0
     assert 'add nothing to the answer: "u11".' in capsys.readouterr().err
     assert "u11" not in "".join(path.read_text() for path in tmp_path.rglob("*.json"))
-    assert main(["receipt", "--store", str(tmp_path / "u1"), "--json"]) == 0
+    assert main(["receipt", "--device-folder", str(tmp_path / "u1"), "--json"]) == 0
     kept = json.loads(capsys.readouterr().out)
     assert (kept["limit_one_entry"], kept["protects_lists"]) == (1.0, False)
     assert kept["answered"][0]["lists"]["any_lists"] == "not private"
     assert (kept["spent_user_level"], kept["spent_same_list"], kept["relation_user_level"]) == (0.0, 0.0, same)
     assert kept["answered"][0]["relation_user_level"] == same
-    assert main(["receipt", "--store", str(tmp_path / "u1")]) == 0
+    assert main(["receipt", "--device-folder", str(tmp_path / "u1")]) == 0
     said = capsys.readouterr().out
     assert "epsilon = not private" in said
     assert f"User level, {same}: epsilon = 0 together" in said
     assert "0.0001" not in said
-    assert main(["campaign", "check", str(tmp_path / "wave.json")]) == 0
+    assert main(["review", str(tmp_path / "wave.json")]) == 0
     assert "The label and 1 wave so far, together:" in capsys.readouterr().out
 
 
@@ -689,9 +655,11 @@ def test_a_wave_is_audited_with_its_series_and_has_no_page_that_hides_a_relation
 ) -> None:
     path = tmp_path / "wave.json"
     path.write_text(waves_of(HISTOGRAM, HISTOGRAM)[2].to_json())
-    assert main(["audit", str(path), "--trials", "2000", "--seed", "0", "--json"]) == 0
+    drawn = ["--audit", "--set", "trials=2000", "--set", "seed=0"]
+    assert main(["account", str(path), *drawn, "--json"]) == 0
     audits = json.loads(capsys.readouterr().out)["audits"]
     assert [each["relation"].partition(":")[0] for each in audits] == ["user level", "one entry", "one relationship"]
     assert not any(each["refuted"] for each in audits)
-    assert main(["campaign", "summary", str(path), "--out", str(tmp_path / "page.html")]) == 0
-    assert "Whole lists are not protected" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert main(["review", str(path), "--out", str(tmp_path / "signed")]) == 0
+    page = next((tmp_path / "signed").glob("notice-*/summary.en.html"))
+    assert "Whole lists are not protected" in page.read_text(encoding="utf-8")

@@ -24,12 +24,12 @@ from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 Capture = pytest.CaptureFixture[str]
-QUICK = ["--dataset", "csbm", "--seeds", "2", "--epochs", "3", "--sampled", "5", "--device", "cpu"]
-ONE_BUDGET = [*QUICK, "--epsilon-x", "1", "--epsilon-y", "1"]
+QUICK = ["--dataset", "csbm", "--seeds", "2", "--set", "epochs=3", "--set", "sampled=5", "--device", "cpu"]
+ONE_BUDGET = [*QUICK, "--set", "epsilon_x=1", "--set", "epsilon_y=1"]
 
 
 def test_account_prints_the_exact_guarantee(capsys: Capture) -> None:
-    arguments = "account --features 53 --domain-size 2 --sampled 10 --epsilon-x 1 --epsilon-y 3 --json"
+    arguments = "account --features 53 --set domain_size=2 --sampled 10 --epsilon-x 1 --epsilon-y 3 --json"
     assert main(arguments.split()) == 0
     guarantee = json.loads(capsys.readouterr().out)
     assert guarantee["user_level"] == pytest.approx({"features": 10.0, "label": 3.0, "total": 13.0})
@@ -56,19 +56,19 @@ def test_account_samples_at_most_all_features(capsys: Capture) -> None:
 
 def test_a_schema_of_classes_alone_is_shown_as_such(tmp_path: Path, capsys: Capture) -> None:
     FeatureSchema(classes=("a", "b", "c")).save(tmp_path / "schema.toml")
-    assert main(["schema", "show", str(tmp_path / "schema.toml")]) == 0
+    assert main(["review", str(tmp_path / "schema.toml")]) == 0
     assert capsys.readouterr().out == "The label alone, 3 classes: a, b, c\n"
 
 
 def test_a_sample_of_labels_alone_proposes_classes_alone(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "sample.csv").write_text("id,country\n1,x\n2,y\n", encoding="utf-8")
-    arguments = ["--sample", str(tmp_path / "sample.csv"), "--label", "country", "--out", str(tmp_path / "s.toml")]
-    assert main(["schema", "propose", *arguments]) == 0
+    arguments = [str(tmp_path / "sample.csv"), "--label", "country", "--out", str(tmp_path / "s.toml")]
+    assert main(["review", *arguments]) == 0
     assert FeatureSchema.load(tmp_path / "s.toml").columns == ()
 
 
 def test_account_takes_unequal_domains(capsys: Capture) -> None:
-    assert main(["account", "--domain-sizes", "2,3,4", "--sampled", "1", "--epsilon-x", "1", "--json"]) == 0
+    assert main(["account", "--set", "domain_sizes=2,3,4", "--sampled", "1", "--epsilon-x", "1", "--json"]) == 0
     guarantee = json.loads(capsys.readouterr().out)
     assert guarantee["attribute_level"]["features"][2] == pytest.approx(0.4957, abs=1e-4)
     assert guarantee["user_level"]["total"] == pytest.approx(1.0)
@@ -81,9 +81,9 @@ def test_account_takes_a_schema(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_audit_refutes_theorem_1_and_not_the_exact_figure(capsys: Capture) -> None:
-    arguments = "audit --mechanism grr-fs --features 53 --sampled 10 --epsilon-x 1 --trials 100000 --seed 1 --json"
+    arguments = "account --audit --features 53 --sampled 10 --epsilon-x 1 --set trials=100000 --set seed=1 --json"
     # At epsilon_x = 1 and these trials about 4 of the true 10 can be shown; a claim of 1 is far below.
-    assert main([*arguments.split(), "--claim", "1"]) == 3
+    assert main([*arguments.split(), "--set", "claim=1"]) == 3
     refuted = json.loads(capsys.readouterr().out)
     assert refuted["refuted"]
     assert refuted["claim"] == 1
@@ -98,19 +98,21 @@ def test_audit_refutes_theorem_1_and_not_the_exact_figure(capsys: Capture) -> No
 @pytest.mark.parametrize(
     "mechanism",
     [
-        "--mechanism grr --domain-size 5",
-        "--mechanism multi-bit --features 20",
-        "--mechanism joint-grr --features 20 --sampled 3",
+        "--set mechanism=grr --set domain_size=5",
+        "--set mechanism=multi-bit --features 20",
+        "--set mechanism=joint-grr --features 20 --sampled 3",
     ],
 )
 def test_audit_knows_every_mechanism(mechanism: str, capsys: Capture) -> None:
-    assert main(f"audit {mechanism} --epsilon-x 1 --trials 20000 --seed 0".split()) == 0
+    assert main(f"account --audit {mechanism} --epsilon-x 1 --set trials=20000 --set seed=0".split()) == 0
     assert "Not refuted" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("classes", "mechanism"), [(2, "grr"), (18, "subset-selection")])
 def test_audit_takes_the_label_of_a_campaign(classes: int, mechanism: str, capsys: Capture) -> None:
-    assert main(f"audit --epsilon-y 1 --classes {classes} --trials 20000 --seed 0 --json".split()) == 0
+    assert (
+        main(f"account --audit --epsilon-y 1 --classes {classes} --set trials=20000 --set seed=0 --json".split()) == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert (found["mechanism"], found["refuted"]) == (mechanism, False)
     assert found["claim"] == pytest.approx(1.0, abs=1e-6)
@@ -138,7 +140,7 @@ def test_account_takes_a_campaign_and_says_what_its_document_states(campaign_fil
 
 
 def test_audit_takes_a_campaign_and_refutes_none_of_its_claims(campaign_file: Path, capsys: Capture) -> None:
-    assert main(["audit", str(campaign_file), "--trials", "200000", "--seed", "0", "--json"]) == 0
+    assert main(["account", "--audit", str(campaign_file), "--set", "trials=200000", "--set", "seed=0", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["mechanism"] for each in found["audits"]] == ["grr-fs", "subset-selection"]
     assert not any(each["refuted"] for each in found["audits"])
@@ -156,25 +158,24 @@ def test_audit_of_a_command_ends_with_a_code_of_its_own_when_it_refutes(tmp_path
     (tmp_path / "lie.py").write_text(LIE, encoding="utf-8")
     (tmp_path / "records.txt").write_text("0\n1\n", encoding="utf-8")
     command = [
-        "audit",
-        "--command",
-        f"{sys.executable} {tmp_path / 'lie.py'}",
-        "--records",
-        str(tmp_path / "records.txt"),
+        *("account", "--audit"),
+        f"--set=command={sys.executable} {tmp_path / 'lie.py'}",
+        f"--set=records={tmp_path / 'records.txt'}",
     ]
-    draws = ["--trials", "20000", "--seed", "1", "--confidence", "0.999"]
-    assert main([*command, *draws, "--claim", "1.0986123"]) == 0  # ln 3
+    draws = ["--set=trials=20000", "--set=seed=1", "--set=confidence=0.999"]
+    assert main([*command, *draws, "--set=claim=1.0986123"]) == 0  # ln 3
     assert "Not refuted.\n" in capsys.readouterr().out
-    assert main([*command, *draws, "--claim", "0.9"]) == 3
+    assert main([*command, *draws, "--set=claim=0.9"]) == 3
     printed = capsys.readouterr().out
     assert "REFUTED: the reports reveal more than the claim.\n" in printed
     assert "at 99.9% confidence" in printed
 
 
-@pytest.mark.parametrize("words", [["account", "--epsilon-y", "1"], ["audit", "--features", "1"]])
+@pytest.mark.parametrize("words", [["--epsilon-y", "1"], ["--features", "1", "--audit"], ["--set", "cap=1"]])
 def test_a_campaign_stands_alone(words: list[str], campaign_file: Path, capsys: Capture) -> None:
-    assert main([words[0], str(campaign_file), *words[1:]]) == 2
-    assert f"leave out {words[1]}, or the campaign" in capsys.readouterr().err
+    assert main(["account", str(campaign_file), *words]) == 2
+    named = words[1].partition("=")[0] if words[0] == "--set" else words[0][2:].replace("-", "_")
+    assert f"leave out {named}, or the campaign" in capsys.readouterr().err
 
 
 def test_run_draws_the_curve_and_prints_json_and_nothing_else(tmp_path: Path, capsys: Capture) -> None:
@@ -196,7 +197,7 @@ def test_run_draws_the_curve_and_prints_json_and_nothing_else(tmp_path: Path, ca
 def test_run_prints_the_curve_for_a_person(tmp_path: Path, capsys: Capture) -> None:
     assert main(["run", *QUICK, "--epsilon", "1", "--out", str(tmp_path / "r")]) == 0
     out = capsys.readouterr().out
-    for text in ("Veil", "Control", "RGNN", "user level, any two records", "Recommended:", "veilgraph campaign new"):
+    for text in ("Veil", "Control", "RGNN", "user level, any two records", "Recommended:", "veilgraph init"):
         assert text in out
     assert "What can be learned at which epsilon?" in (tmp_path / "r" / "report.html").read_text()
 
@@ -225,7 +226,7 @@ def test_run_on_people_with_labels_alone_names_their_files(tmp_path: Path, capsy
     people = [f"p{i},{'abcde'[i // 12]}" for i in range(60)]
     (tmp_path / "n.csv").write_text("\n".join(["id,country", *people]))
     (tmp_path / "e.csv").write_text("\n".join(["u,v", *(f"p{i},p{i + 1}" for i in range(59))]))
-    own = [f"--edges={tmp_path}/e.csv", f"--nodes={tmp_path}/n.csv", f"--schema={tmp_path}/s.toml", "--label=country"]
+    own = [f"--graph={tmp_path}/e.csv", f"--nodes={tmp_path}/n.csv", f"--schema={tmp_path}/s.toml", "--label=country"]
     arguments = ["run", *own, "--epsilon=1", "--seeds=1", f"--out={tmp_path}/r"]
     assert main([*arguments, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -233,11 +234,11 @@ def test_run_on_people_with_labels_alone_names_their_files(tmp_path: Path, capsy
     command = shlex.split(result["commands"][0])
     assert command[command.index("--schema") + 1] == f"{tmp_path}/s.toml"
     # Both commands work as they are printed.
-    for printed, name in zip(result["commands"], ("campaign.json", "plan.json"), strict=True):
-        words = shlex.split(printed)
-        assert words[-1] == name
-        assert main([*words[1:-1], f"{tmp_path}/{name}"]) == 0
-        assert (tmp_path / name).exists()
+    begin, plan = (shlex.split(printed)[1:] for printed in result["commands"])
+    assert (begin[:2], plan[-1]) == (["init", "collection"], "plan.json")
+    assert main(["init", f"{tmp_path}/collection", *begin[2:]]) == 0
+    assert main([*plan[:-1], f"{tmp_path}/plan.json"]) == 0
+    assert (tmp_path / "plan.json").exists()
     assert main(arguments) == 0
     assert "RGNN and the GNN without privacy need features" in capsys.readouterr().out
 
@@ -248,8 +249,16 @@ def test_run_on_ones_own_tables(tmp_path: Path, capsys: Capture) -> None:
     people = [f"p{i},{20 + i},{'yes' if i % 2 else 'no'},{'ill' if i < 20 else 'well'}" for i in range(40)]
     (tmp_path / "n.csv").write_text("\n".join(["id,age,smoker,y", *people]))
     (tmp_path / "e.csv").write_text("\n".join(["u,v", *(f"p{i},p{i + 1}" for i in range(39))]))
-    own = [f"--edges={tmp_path}/e.csv", f"--nodes={tmp_path}/n.csv", f"--schema={tmp_path}/s.toml", "--label=y"]
-    settings = ["--sampled=1", "--epsilon-x=1", "--seeds=1", "--epochs=2", "--clusters=4", "--json"]
+    own = [f"--graph={tmp_path}/e.csv", f"--nodes={tmp_path}/n.csv", f"--schema={tmp_path}/s.toml", "--label=y"]
+    settings = [
+        "--set=sampled=1",
+        "--set=epsilon_x=1",
+        "--set=epsilon_y=1",
+        "--seeds=1",
+        "--set=epochs=2",
+        "--set=clusters=4",
+        "--json",
+    ]
     assert main(["run", *own, *settings, f"--out={tmp_path}/r"]) == 0
     assert json.loads(capsys.readouterr().out)["methods"]["rgnn"]["accuracy_std"] is None
 
@@ -257,21 +266,19 @@ def test_run_on_ones_own_tables(tmp_path: Path, capsys: Capture) -> None:
 def test_schema_propose_says_that_the_sample_must_be_public(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "sample.csv").write_text("id,age,smoker,y\n1,20,no,ill\n2,30,yes,well\n3,40,no,ill\n4,55.5,no,ill\n")
     arguments = [
-        "--sample",
         str(tmp_path / "sample.csv"),
         "--label",
         "y",
         "--out",
         str(tmp_path / "s.toml"),
-        "--bins=2",
     ]
-    assert main(["schema", "propose", *arguments]) == 0
+    assert main(["review", *arguments]) == 0
     assert "never propose one from private data" in capsys.readouterr().out
-    assert main(["schema", "show", str(tmp_path / "s.toml")]) == 0
+    assert main(["review", str(tmp_path / "s.toml")]) == 0
     shown = capsys.readouterr().out
     assert "2 classes: ill, well" in shown
     assert "smoker: no, yes" in shown
-    assert main(["schema", "propose", *arguments]) == 2
+    assert main(["review", *arguments]) == 2
 
 
 def test_version(capsys: Capture) -> None:
@@ -294,11 +301,11 @@ def _out_of_range(folder: Path) -> list[str]:
 def _own_tables(folder: Path) -> list[str]:
     return [
         "run",
-        f"--edges={folder}/e.csv",
+        f"--graph={folder}/e.csv",
         f"--nodes={folder}/n.csv",
         f"--schema={folder}/s.toml",
         "--label=y",
-        "--sampled=1",
+        "--set=sampled=1",
     ]
 
 
@@ -324,19 +331,23 @@ def _truncated_parquet(folder: Path) -> list[str]:
     return [argument.replace("n.csv", "n.parquet") for argument in arguments]
 
 
+COMMAND = ("--set=command=true", "--set=records=no.txt", "--set=claim=1")
 MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
-    "epsilon zero": (lambda f: ["run", "--epsilon-x", "0"], "epsilon_x is 0.0"),
-    "epsilon negative": (lambda f: ["run", "--epsilon-y=-1"], "epsilon_y is -1.0"),
+    "epsilon zero": (lambda f: ["run", "--set=epsilon_x=0", "--set=epsilon_y=1"], "epsilon_x is 0.0"),
+    "epsilon negative": (lambda f: ["run", "--set=epsilon_y=-1"], "epsilon_y is -1.0"),
     "epsilon NaN": (lambda f: ["account", "--features", "3", "--sampled", "1", "--epsilon-x", "nan"], "epsilon is nan"),
-    "sampled zero": (lambda f: ["run", "--sampled", "0"], "sampled is 0: give a whole number"),
+    "sampled zero": (lambda f: ["run", "--set", "sampled=0"], "sampled is 0: give a whole number"),
     "nothing to account for": (lambda f: ["account"], "nothing is collected: give --epsilon-y"),
     "half a feature budget": (lambda f: ["account", "--sampled", "1"], "epsilon_x and sampled belong together"),
-    "nothing to audit": (lambda f: ["audit"], "one mechanism is audited at a time"),
-    "two audits": (lambda f: ["audit", "--epsilon-x", "1", "--epsilon-y", "1"], "one mechanism is audited at a time"),
+    "nothing to audit": (lambda f: ["account", "--audit"], "one mechanism is audited at a time"),
+    "two audits": (
+        lambda f: ["account", "--audit", "--epsilon-x", "1", "--epsilon-y", "1"],
+        "one mechanism is audited at a time",
+    ),
     "no features": (lambda f: ["account", "--sampled", "1", "--epsilon-x", "1"], "how many features"),
     "domain sizes": (
-        lambda f: ["account", "--domain-sizes", "2,x", "--sampled", "1", "--epsilon-x", "1"],
-        "domain sizes are '2,x'",
+        lambda f: ["account", "--set", "domain_sizes=2,x", "--sampled", "1", "--epsilon-x", "1"],
+        "--set domain_sizes is 'x': give a whole number",
     ),
     "value out of range": (_out_of_range, "column 'age', row 2: outside the declared range 0..120"),
     "label out of classes": (_table_mistake("id,age,y\n1,20,a\n2,30,c\n", "u,v\n1,2\n"), "declared classes ['a', 'b']"),
@@ -348,37 +359,37 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "empty graph": (_table_mistake("id,age,y\n1,20,a\n2,30,b\n", "u,v\n"), "no edges"),
     "no labels": (_table_mistake("id,age,y\n1,20,\n2,30,\n", "u,v\n1,2\n"), "label"),
     "one class": (_table_mistake("id,age,y\n1,20,a\n2,30,a\n", "u,v\n1,2\n"), "one class"),
-    "too many clusters": (lambda f: ["run", *QUICK, "--clusters=1001", f"--out={f}/r"], "num_clusters is 1001"),
+    "too many clusters": (lambda f: ["run", *QUICK, "--set=clusters=1001", f"--out={f}/r"], "num_clusters is 1001"),
     "taken folder": (_taken_folder, "holds another run's result"),
     "absent file": (lambda f: [*_own_tables(f)], "cannot be read"),
     "truncated file": (_truncated_parquet, "n.parquet"),
-    "half of the tables": (lambda f: ["run", "--edges", "e.csv"], "give all four"),
+    "half of the tables": (lambda f: ["run", "--graph", "e.csv"], "give all four"),
     "no GPU": (lambda f: ["run", "--device", "cuda"], "no usable GPU"),
     "unknown device": (lambda f: ["run", "--device", "tpu"], "device is 'tpu'"),
     "unknown data set": (lambda f: ["run", "--dataset", "atlantis"], "no data set 'atlantis'"),
-    "unknown backbone": (lambda f: ["run", *QUICK, "--backbone=mlp", f"--out={f}/r"], "backbone is 'mlp'"),
-    "curve and one budget": (lambda f: ["run", "--epsilon=1", "--epsilon-y=1"], "give either"),
+    "unknown backbone": (lambda f: ["run", *QUICK, "--set=backbone=mlp", f"--out={f}/r"], "backbone is 'mlp'"),
+    "curve and one budget": (lambda f: ["run", "--epsilon=1", "--set=epsilon_y=1"], "give either"),
     "total zero": (lambda f: ["run", *QUICK, "--epsilon=0"], "epsilon is 0.0"),
     "unknown command": (lambda f: ["trian"], "Did you mean 'train'? See veilgraph --help."),
     "unknown command of a group": (lambda f: ["lab", "papr"], "Did you mean 'paper'? See veilgraph lab --help."),
-    "no command of a group": (lambda f: ["schema"], "veilgraph schema propose|show. See veilgraph schema --help."),
+    "no command of a group": (lambda f: ["lab"], "veilgraph lab paper|data|generate. See veilgraph lab --help."),
     "no options": (lambda f: ["train"], "FOLDER is missing, which 'veilgraph init' makes"),
-    "no argument": (lambda f: ["tune"], "veilgraph tune DATASETS. See veilgraph tune --help."),
+    "no argument": (lambda f: ["close"], "veilgraph close FOLDER. See veilgraph close --help."),
     "unknown option": (lambda f: ["run", "--epsilonx", "1"], "--epsilonx"),
-    "not a number": (lambda f: ["run", "--epsilon-x", "one"], "(given: one)"),
-    "half a command": (lambda f: ["audit", "--command", "true", "--claim", "1"], "--command, --records and --claim"),
+    "not a number": (lambda f: ["account", "--epsilon-x", "one"], "(given: one)"),
+    "half a command": (lambda f: ["account", "--audit", "--set=command=true", "--set=claim=1"], "command, records and"),
     "a command and a mechanism": (
-        lambda f: ["audit", "--command", "true", "--records", "no.txt", "--claim", "1", "--epsilon-x", "1"],
-        "--epsilon-x is about our mechanisms",
+        lambda f: ["account", "--audit", *COMMAND, "--epsilon-x", "1"],
+        "epsilon_x is about our mechanisms",
     ),
     "no records": (
-        lambda f: ["audit", "--command", "true", "--records", "no.txt", "--claim", "1"],
+        lambda f: ["account", "--audit", *COMMAND],
         "no.txt cannot be read: give a text file",
     ),
-    "few trials": (lambda f: ["audit", "--epsilon-x", "1", "--trials", "10"], "trials is 10"),
-    "negative claim": (lambda f: ["audit", "--epsilon-x", "1", "--claim=-1"], "claim is -1.0"),
+    "few trials": (lambda f: ["account", "--audit", "--epsilon-x", "1", "--set", "trials=10"], "trials is 10"),
+    "negative claim": (lambda f: ["account", "--audit", "--epsilon-x", "1", "--set=claim=-1"], "claim is -1.0"),
     "grr of many features": (
-        lambda f: ["audit", "--mechanism", "grr", "--features", "3", "--epsilon-x", "1"],
+        lambda f: ["account", "--audit", "--set", "mechanism=grr", "--features", "3", "--epsilon-x", "1"],
         "grr randomizes one",
     ),
     "no seeds": (lambda f: ["run", *QUICK, "--seeds", "0"], "seeds is 0"),
@@ -406,7 +417,16 @@ def test_a_mistake_is_one_line_with_the_remedy_and_exit_code_2(
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 def test_ctrl_c_keeps_what_is_finished_and_says_so(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "veilgraph", "run", "--dataset=csbm", "--seeds=500", "--epochs=3", "--sampled=5"]
+    command = [
+        sys.executable,
+        "-m",
+        "veilgraph",
+        "run",
+        "--dataset=csbm",
+        "--seeds=500",
+        "--set=epochs=3",
+        "--set=sampled=5",
+    ]
     process = subprocess.Popen([*command, f"--out={tmp_path}/r"], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not list((tmp_path / "r" / "cells").rglob("*.json")) and time.monotonic() < deadline:

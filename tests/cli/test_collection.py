@@ -1,4 +1,4 @@
-"""What an owner asks while a collection runs: who has not answered."""
+"""What an owner asks of single files while a collection runs: who has not answered, and how it stands."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.collection import Collection
+from veilgraph.atomic_files import write_atomically
+from veilgraph.campaign.tokens import new_key
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 
@@ -17,63 +19,34 @@ RING = Collection.ring(6)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Write a campaign with tokens; n0 and n1 reported, n2 withdrew."""
+    """Write a campaign; n0 and n1 reported, n2 withdrew."""
     RING.write(tmp_path)
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     store.reports.put([RING.report("n0"), RING.report("n1")], now=0)
     store.withdrawals.withdraw(RING.campaign.id, "n2", now=0)
     store.close()
-    words = ["tokens", str(tmp_path / "campaign.json"), "--keys-file", str(tmp_path / "k.txt"), "--new-key", "--graph"]
-    options = ["--out", str(tmp_path / "tokens.csv"), "--url", "https://collect.example.org"]
-    assert main(["campaign", *words, str(tmp_path / "edges.csv"), *options]) == 0
+    write_atomically(tmp_path / "k.txt", new_key())
     return tmp_path
 
 
-def missing(folder: Path, *words: str) -> int:
-    files = [str(folder / "campaign.json"), "--store", f"sqlite:///{folder}/reports.db", "--out", str(folder / "m.csv")]
-    return main(["campaign", "missing", *files, *words])
+def remind(folder: Path, *words: str) -> int:
+    named = {"nodes": "nodes.csv", "keys-file": "k.txt", "out": "sent"}
+    files = [word for name, file in named.items() for word in (f"--{name}", str(folder / file))]
+    where = ["--url", "https://collect.example.org", "--store", f"sqlite:///{folder}/reports.db", "--remind"]
+    return main(["invite", str(folder / "campaign.json"), *files, *where, *words])
 
 
 def test_reminders_keep_the_links_of_those_who_neither_answered_nor_withdrew(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    capsys.readouterr()
-    assert missing(folder, "--tokens", str(folder / "tokens.csv"), "--json") == 0
-    assert json.loads(capsys.readouterr().out) | {"out": ""} == {
-        "campaign": RING.campaign.id,
-        "nodes": 6,
-        "missing": 3,
-        "out": "",
-    }
-    everyone = list(csv.DictReader((folder / "tokens.csv").read_text().splitlines()))
-    kept = list(csv.DictReader((folder / "m.csv").read_text().splitlines()))
-    assert kept == [row for row in everyone if row["node"] in ("n3", "n4", "n5")]
+    assert remind(folder, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    table = Path(told["links"])
+    kept = list(csv.DictReader(table.read_text().splitlines()))
+    assert [row["id"] for row in kept] == ["n3", "n4", "n5"]
+    assert told["people"] == 3
     assert all(row["link"].startswith("https://collect.example.org/#node=") for row in kept)
-    assert (folder / "m.csv").stat().st_mode & 0o077 == 0
-
-
-def test_without_tokens_the_list_names_nodes_alone(folder: Path) -> None:
-    assert missing(folder, "--graph", str(folder / "edges.csv")) == 0
-    assert sorted((folder / "m.csv").read_text().split()) == ['"n3"', '"n4"', '"n5"', '"node"']
-
-
-def test_the_nodes_come_from_one_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert missing(folder) == 2
-    assert "the people are missing: give --graph" in capsys.readouterr().err
-    assert missing(folder, "--tokens", str(folder / "tokens.csv"), "--graph", str(folder / "edges.csv")) == 2
-    assert "the people are given twice" in capsys.readouterr().err
-    assert missing(folder, "--tokens", str(folder / "edges.csv")) == 2
-    assert "has no column 'node'" in capsys.readouterr().err
-
-
-def test_people_without_links_are_not_left_out_of_reminders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Another graph than the campaign's is refused, as for tokens."""
-    (folder / "some.csv").write_text("source,target\nn0,n1\nn1,n2\n")
-    assert missing(folder, "--graph", str(folder / "some.csv")) == 2
-    told = capsys.readouterr().err
-    assert "some.csv is not the campaign's graph: it has 3 people, and the campaign 6" in told
-    assert "give everybody's table with --nodes" in told
-    assert not (folder / "m.csv").exists()
+    assert table.stat().st_mode & 0o077 == 0
 
 
 def test_after_a_purge_nobody_is_reminded(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,6 +54,16 @@ def test_after_a_purge_nobody_is_reminded(folder: Path, capsys: pytest.CaptureFi
     store = ReportStore.administer(f"sqlite:///{folder}/reports.db")
     store.purges.purge(RING.campaign, now=0, actor="owner")
     store.close()
-    assert missing(folder, "--tokens", str(folder / "tokens.csv")) == 2
+    assert remind(folder) == 2
     assert "the reports of this campaign were deleted, and it accepts none again" in capsys.readouterr().err
-    assert not (folder / "m.csv").exists()
+    assert not (folder / "sent").exists()
+
+
+def test_the_standing_of_single_files_is_that_of_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["--graph", str(folder / "edges.csv"), "--nodes", str(folder / "nodes.csv")]
+    store = ["--store", f"sqlite:///{folder}/reports.db"]
+    assert main(["status", str(folder / "campaign.json"), *files, *store, "--json"]) == 0
+    standing = json.loads(capsys.readouterr().out)
+    counted = ("asked", "answered", "silent", "withdrawals", "objections")
+    assert [standing[name] for name in counted] == [6, 2, 3, 0, 1]
+    assert (standing["folder"], standing["next"], standing["assessment"]) == (None, None, None)

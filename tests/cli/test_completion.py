@@ -42,8 +42,7 @@ def ends(*arguments: str) -> None:
         ("veilgraph lab data pub", {"pubmed"}),
         ("veilgraph lab paper table", {"table1", "table2"}),
         ("veilgraph lab paper my_", {"my_experiment.toml"}),
-        ("veilgraph tune csbm --set tr", {"trials="}),
-        ("veilgraph audit --mechanism sub", {"subset-selection"}),
+        ("veilgraph account --set tri", {"trials="}),
     ],
 )
 def test_words_and_values_are_completed(

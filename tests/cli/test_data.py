@@ -165,7 +165,7 @@ def test_a_run_on_what_is_not_fetched_names_the_remedy(server: LocalServer, tmp_
 
 def test_a_run_reads_a_fetched_data_set(server: LocalServer, tmp_path: Path, capsys: Capture) -> None:
     succeed(capsys, "small", "--fetch")
-    arguments = ["--dataset=small", "--sampled=1", "--seeds=1", "--epochs=1", "--clusters=1"]
+    arguments = ["--dataset=small", "--set=sampled=1", "--seeds=1", "--set=epochs=1", "--set=clusters=1"]
     assert main(["run", *arguments, f"--out={tmp_path}/r", "--device=cpu", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["dataset"] == "small"
 

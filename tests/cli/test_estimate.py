@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.support.collected import NODES, Collected
+from tests.support.command_words import words_of
 from veilgraph.cli import main
 
 Capture = pytest.CaptureFixture[str]
@@ -27,8 +28,7 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
 
 
 def estimate(collected: Collected, *words: str) -> int:
-    files = [word for key, path in collected.files().items() for word in (f"--{key}", str(path))]
-    return main(["estimate", *files, "--store", collected.store, *words])
+    return main([*words_of("estimate", **collected.files()), "--store", collected.store, *words])
 
 
 def test_shares_are_printed_and_written_as_a_table_and_a_figure(

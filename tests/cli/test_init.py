@@ -28,7 +28,10 @@ def words(folder: Path, **changes: Any) -> list[str]:
         "closes": "2100-01-31",
         **changes,
     }
-    options = [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
+    options: list[str] = []
+    for name, value in given.items():
+        if value is not None:
+            options += ["--set", f"{name}={value}"] if name in ("rounds", "contacts") else [f"--{name}", str(value)]
     return ["init", str(folder / "health"), "--answer", "no", "--answer", "yes", *options]
 
 
@@ -69,7 +72,7 @@ def test_a_typing_mistake_is_asked_again(tmp_path: Path, monkeypatch: pytest.Mon
     typed = ["nobody.csv", tables["people"], tables["links"], QUESTION, "no; yes", "Learn", "me", "soon", "2100-01-31"]
     monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in typed)))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    assert main(["init", str(tmp_path / "health"), "--rounds", "2"]) == 0
+    assert main(["init", str(tmp_path / "health"), "--set", "rounds=2"]) == 0
     asked = capsys.readouterr().err
     assert "there is no file nobody.csv" in asked
     assert "closes is 'soon'" in asked
@@ -77,7 +80,7 @@ def test_a_typing_mistake_is_asked_again(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_missing_translation_is_said(tmp_path: Path, capsys: Capture) -> None:
-    assert main([*words(tmp_path, rounds=2), "--language", "en", "--language", "de"]) == 0
+    assert main([*words(tmp_path, rounds=2), "--set", "languages=en,de"]) == 0
     said = capsys.readouterr().out
     assert "Texts in 'de' lack the purpose; the question" in said
     assert "Texts in 'en'" not in said
@@ -116,7 +119,7 @@ def test_options_on_a_collection_that_was_begun_are_refused(tmp_path: Path, caps
     ("command", "message"),
     [
         (["status", "."], "is no collection: 'veilgraph init"),
-        (["serve"], "the store is missing: give FOLDER"),
+        (["serve", "."], "is no collection"),
         (["train"], "FOLDER is missing, which 'veilgraph init' makes"),
         (["predict", "--out", "out.csv"], "the model is missing: give FOLDER"),
         (["invite", ".", "--url", "https://flu.example.org"], "is no collection"),

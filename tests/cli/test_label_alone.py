@@ -82,7 +82,7 @@ def in_a_thread() -> Iterator[str]:
 @contextmanager
 def as_a_process() -> Iterator[str]:
     """Start `veilgraph serve`; yield its address."""
-    options = f"--campaign campaign.json {TABLES} --store {STORE} --keys-file keys.txt --admin-token-file admin.txt"
+    options = f"campaign.json {TABLES} --store {STORE} --keys-file keys.txt --admin-token-file admin.txt"
     with Server(options.split(), log=Path("log")) as server:
         yield server.url
         assert server.stop() == 0
@@ -91,7 +91,7 @@ def as_a_process() -> Iterator[str]:
 def collect(url: str) -> None:
     """Let four of five people answer on devices of their own, and post the reports."""
     text = Path("campaign.json").read_text(encoding="utf-8")
-    tokens = pd.read_csv("tokens.csv").set_index("node")["token"]
+    tokens = pd.read_csv("sent/links.csv").set_index("id")["token"].str.lstrip("'")
     entries = []
     for i, (name, country) in enumerate(zip(NAMES, COUNTRIES, strict=True)):
         if i % 5:
@@ -110,14 +110,16 @@ def collect(url: str) -> None:
 def test_a_campaign_that_asks_for_the_label_alone_ends_in_predictions(
     serve: Callable[[], AbstractContextManager[str]], folder: Path, capsys: Capture
 ) -> None:
-    words = "--label country --purpose P --contact C --closes 2100-01-01"
-    call(f"campaign new --schema schema.toml {TABLES} --epsilon-y 1 {words} --out campaign.json")
-    call(f"campaign check campaign.json {TABLES}")
-    call("campaign tokens campaign.json --nodes nodes.csv --keys-file keys.txt --new-key --out tokens.csv")
+    words = "--question country --purpose P --contact C --closes 2100-01-01"
+    call(f"init begun --schema schema.toml --people nodes.csv --links edges.csv --set epsilon_y=1 {words}")
+    Path("campaign.json").write_text(Path("begun/campaign.json").read_text())
+    call(f"review campaign.json {TABLES}")
+    call("rotate-token keys.txt participants")
+    call("invite campaign.json --nodes nodes.csv --keys-file keys.txt --out sent --url https://x.example.org")
     with serve() as url:
         collect(url)
     capsys.readouterr()
-    call(f"train --store {STORE} --campaign campaign.json {TABLES} --out model --device cpu --json")
+    call(f"train campaign.json --store {STORE} {TABLES} --out model --device cpu --json")
     facts = json.loads(capsys.readouterr().out)
     assert (facts["method"], facts["feature_reports"], facts["label_reports"]) == ("veil", 0, NODES * 4 // 5)
     call("predict --model model --graph edges.csv --out predictions.csv")
@@ -143,7 +145,7 @@ def test_every_method_that_needs_no_features_trains_and_predicts(folder: Path, c
     store = ReportStore.open(STORE)
     store.reports.put(list(reports_of(replace(drawn, graph=graph), campaign)), now=0)
     store.close()
-    train = f"train --store {STORE} --campaign campaign.json {TABLES} --device cpu"
+    train = f"train campaign.json --store {STORE} {TABLES} --device cpu"
     for name in ("structure_only", "majority", "veil_labels"):
         call(f"{train} --method {name} --out {name}")
         call(f"predict --model {name} --graph edges.csv --out {name}.csv")
@@ -155,9 +157,9 @@ def test_every_method_that_needs_no_features_trains_and_predicts(folder: Path, c
         assert not Path(name).exists()
 
 
-@pytest.mark.parametrize("options", ["--epsilon 1", "--epsilon-y 1"])
+@pytest.mark.parametrize("options", ["--epsilon 1", "--set epsilon_y=1"])
 def test_a_run_compares_methods_that_need_no_features(options: str, folder: Path, capsys: Capture) -> None:
-    files = "--edges edges.csv --nodes people.csv --schema schema.toml --label country"
+    files = "--graph edges.csv --nodes people.csv --schema schema.toml --label country"
     call(f"run {files} {options} --seeds 1 --device cpu --out runs --json")
     result = json.loads(capsys.readouterr().out)
     assert {"veil_labels", "structure_only"} <= result["methods"].keys()
@@ -168,7 +170,7 @@ def test_a_run_compares_methods_that_need_no_features(options: str, folder: Path
 @pytest.mark.slow
 def test_a_plan_for_the_label_alone_becomes_a_campaign(folder: Path, capsys: Capture) -> None:
     call("plan --epsilon 1 --schema schema.toml --graph edges.csv --label country --out plan.json")
-    call("campaign new --plan plan.json --purpose P --contact C --closes 2100-01-01 --out campaign.json")
+    call("init begun --plan plan.json --links edges.csv --purpose P --contact C --closes 2100-01-01")
     planned = Campaign.from_json(Path("campaign.json").read_bytes())
     assert (planned.feature_mechanism, planned.label_name) == (None, "country")
     assert planned.label_mechanism == best_label_mechanism(CLASSES, 1.0)

@@ -145,7 +145,7 @@ def test_every_command_says_json_in_one_way() -> None:
         return [*getattr(command, "params", []), *(each for child in inner for each in options(child))]
 
     json_options = [each for each in options(parser_of(app)) if "--json" in getattr(each, "opts", ())]
-    assert len(json_options) > 30
+    assert len(json_options) > 25
     assert {getattr(each, "help", "") for each in json_options} == {"Print JSON and nothing else."}
 
 

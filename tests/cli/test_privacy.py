@@ -53,7 +53,7 @@ def test_json_has_everything(files: list[str], capsys: Capture) -> None:
 
 
 def test_words_name_the_neighbour_relation_the_reason_and_the_next_command(files: list[str], capsys: Capture) -> None:
-    assert main(["plan", "--epsilon=2", *files, "--homophily=0.7", "--feature-signal=0.2"]) == 0
+    assert main(["plan", "--epsilon=2", *files, "--set=homophily=0.7", "--set=feature_signal=0.2"]) == 0
     text = capsys.readouterr().out
     assert "Recommended: label alone by GRR." in text
     assert "any two records" in text
@@ -67,18 +67,18 @@ def test_a_wide_interval_says_why(files: list[str], capsys: Capture) -> None:
     assert main(["plan", "--epsilon=2", *files]) == 0
     text = capsys.readouterr().out
     assert "It is wide because the graph does not tell the homophily" in text
-    assert "--homophily 0.8" in text
+    assert "--set homophily=0.8" in text
 
 
 def test_a_plan_becomes_a_campaign(files: list[str], tmp_path: Path, capsys: Capture) -> None:
-    out, campaign = tmp_path / "plan.json", tmp_path / "campaign.json"
+    out, campaign = tmp_path / "plan.json", tmp_path / "begun" / "campaign.json"
     assert main(["plan", "--epsilon=2", *files, "--label=vote", f"--out={out}"]) == 0
-    following = next(line.split() for line in capsys.readouterr().out.splitlines() if "campaign new" in line)
-    assert following[:5] == ["veilgraph", "campaign", "new", "--plan", str(out)]
-    rest = ["--purpose=P", "--contact=C", "--closes=2100-01-01", f"--out={campaign}"]
-    assert main(["campaign", "new", f"--plan={out}", *rest]) == 0
+    following = next(line.split() for line in capsys.readouterr().out.splitlines() if "veilgraph init" in line)
+    assert following[:5] == ["veilgraph", "init", "FOLDER", "--plan", str(out)]
+    rest = ["--purpose=P", "--contact=C", "--closes=2100-01-01"]
+    assert main(["init", str(campaign.parent), *following[3:7], *rest]) == 0
     made = Campaign.from_json(campaign.read_bytes())
-    assert (made.label_name, made.schema, made.graph_sha256) == ("vote", PRIVATE.schema, graph_of(files).fingerprint)
+    assert (made.label_name, made.graph_sha256) == ("vote", graph_of(files).fingerprint)
     assert made.guarantee.total_user_level == pytest.approx(2)
     # Twice the same plan is an error before anything is simulated.
     assert main(["plan", "--epsilon=2", *files, f"--out={out}"]) == 2
@@ -93,9 +93,9 @@ def graph_of(files: list[str]) -> Graph:
     ("changed", "message"),
     [
         (["--epsilon=0"], "epsilon is 0.0"),
-        (["--epsilon=2", "--label-share=2"], "label_share is 2.0"),
+        (["--epsilon=2", "--set=label_share=2"], "label_share is 2.0"),
         (["--epsilon=2", "--graph=nowhere.csv"], "nowhere.csv"),
-        (["--epsilon=2", "--homophily=1.5"], "homophily is 1.5"),
+        (["--epsilon=2", "--set=homophily=1.5"], "homophily is 1.5"),
         (["--epsilon=2", "--label=x0", "--out=plan.json"], "'x0' is both a column and the label"),
     ],
 )
@@ -104,7 +104,7 @@ def test_mistakes_are_one_line(changed: list[str], message: str, files: list[str
     assert message in capsys.readouterr().err
 
 
-LISTS = ["--classes=4", "--neighbours=histogram", "--edge-epsilon=1", "--edge-epsilon=3"]
+LISTS = ["--classes=4", "--set=neighbours=histogram", "--set=edge_epsilon=1,3"]
 
 
 def test_account_of_private_neighbours_states_every_relation_beside_the_label(capsys: Capture) -> None:
@@ -114,17 +114,17 @@ def test_account_of_private_neighbours_states_every_relation_beside_the_label(ca
     assert "Two neighbour lists of any length: not private." in text
     assert "one with a neighbour more: epsilon = 4.0000 for 2 waves together; 6.0000 if the rest" in text
     assert "which both ends report, or neither: epsilon = 8.0000" in text
-    assert main(["account", *LISTS, "--cap=2", "--json"]) == 0
+    assert main(["account", *LISTS, "--set=cap=2", "--json"]) == 0
     lists = json.loads(capsys.readouterr().out)["neighbours"]["lists"]
     assert lists == pytest.approx({"any_lists": 32, "one_entry": 4, "one_relationship": 8}, abs=1e-6)
 
 
 def test_audit_of_private_neighbours_draws_all_waves_for_each_relation(capsys: Capture) -> None:
-    assert main(["audit", *LISTS, "--trials=2000", "--seed=1", "--json"]) == 0
+    assert main(["account", "--audit", *LISTS, "--set=trials=2000", "--set=seed=1", "--json"]) == 0
     audits = json.loads(capsys.readouterr().out)["audits"]
     assert [round(each["claim"], 6) for each in audits] == [4, 8]
     assert not any(each["refuted"] for each in audits)
-    assert main(["audit", *LISTS, "--trials=5000", "--seed=1", "--claim=2", "--json"]) == 3
+    assert main(["account", "--audit", *LISTS, "--set=trials=5000", "--set=seed=1", "--set=claim=2", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["refuted"]
 
 
@@ -136,7 +136,7 @@ def test_audit_of_private_neighbours_draws_all_waves_for_each_relation(capsys: C
 def test_audit_of_a_record_beside_its_list_bounds_both_and_names_each_relation(
     record: list[str], mechanism: str, capsys: Capture
 ) -> None:
-    command = ["audit", *record, *LISTS, "--trials=2000", "--seed=1"]
+    command = ["account", "--audit", *record, *LISTS, "--set=trials=2000", "--set=seed=1"]
     assert main([*command, "--json"]) == 0
     audits = json.loads(capsys.readouterr().out)["audits"]
     assert [(each["mechanism"], each["relation"], round(each["claim"], 6)) for each in audits] == [
@@ -155,7 +155,7 @@ def test_audit_of_a_wave_in_turns_tests_what_the_document_claims(tmp_path: Path,
     path, dearer = tmp_path / "wave.json", NeighbourhoodClass(3, 4.0)
     wave = waves_of(dearer, CLASS, dearer, turns=4)[-1]
     path.write_text(wave.to_json(), encoding="utf-8")
-    assert main(["audit", str(path), "--trials=4000", "--seed=1", "--json"]) == 0
+    assert main(["account", "--audit", str(path), "--set=trials=4000", "--set=seed=1", "--json"]) == 0
     _, *audits = json.loads(capsys.readouterr().out)["audits"]
     claimed = series_of(wave.asked).guarantee_document["series"]["lists"]
     for key, of_ends in {"any_lists": 1, "one_entry": 1, "one_relationship": 2}.items():
@@ -167,13 +167,13 @@ def test_audit_of_a_wave_in_turns_tests_what_the_document_claims(tmp_path: Path,
         # Wave 2 is drawn alone: its bound lies below its own epsilon, half of the claim.
         assert 2 * of_ends < found[0]["lower_bound"] <= 4 * of_ends
         assert found[1]["lower_bound"] <= 2 * of_ends
-    assert main(["audit", str(path), "--trials=4000", "--seed=1"]) == 0
+    assert main(["account", "--audit", str(path), "--set=trials=4000", "--set=seed=1"]) == 0
     assert "wave 2 (in turns: each person answers one of 4 waves), any lists (two" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["account", "audit"])
-def test_a_randomized_list_is_asked_for_once(command: str, capsys: Capture) -> None:
-    assert main([command, "--neighbours=list", "--edge-epsilon=2", "--edge-epsilon=2"]) == 2
+@pytest.mark.parametrize("command", [["account"], ["account", "--audit"]], ids=["account", "audit"])
+def test_a_randomized_list_is_asked_for_once(command: list[str], capsys: Capture) -> None:
+    assert main([*command, "--set=neighbours=list", "--set=edge_epsilon=2,2"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "in one wave: give one budget" in captured.err
@@ -181,46 +181,52 @@ def test_a_randomized_list_is_asked_for_once(command: str, capsys: Capture) -> N
 
 FEATURES = ["--epsilon-x=1", "--sampled=1"]
 UNUSED: dict[str, tuple[list[str], str]] = {
-    "a mechanism without features": (["--epsilon-y=1", "--mechanism=joint-grr"], "--mechanism would change nothing"),
-    "a number without features": (["--epsilon-y=1", "--features=3"], "--features would change nothing"),
-    "sizes without features": (["--epsilon-y=1", "--domain-sizes=2,3"], "--domain-sizes would change nothing"),
+    "a mechanism without features": (["--epsilon-y=1", "--set=mechanism=joint-grr"], "mechanism would change nothing"),
+    "a number without features": (["--epsilon-y=1", "--features=3"], "features would change nothing"),
+    "sizes without features": (["--epsilon-y=1", "--set=domain_sizes=2,3"], "domain_sizes would change nothing"),
     "features of a round without features": (
-        ["--epsilon-y=1", "--rounds=2", "--round-epsilon-x=1"],
-        "--round-epsilon-x would change nothing",
+        ["--epsilon-y=1", "--set=rounds=2", "--set=round_epsilon_x=1"],
+        "round_epsilon_x would change nothing",
     ),
     "a label of a round without a label": (
-        [*FEATURES, "--features=1", "--rounds=2", "--round-epsilon=1"],
-        "--round-epsilon would change nothing",
+        [*FEATURES, "--features=1", "--set=rounds=2", "--set=round_epsilon=1"],
+        "round_epsilon would change nothing",
     ),
-    "classes without a label": ([*FEATURES, "--features=1", "--classes=3"], "--classes would change nothing"),
-    "classes of a list": (["--neighbours=list", "--edge-epsilon=1", "--classes=3"], "--classes would change nothing"),
-    "values without rounds": (["--epsilon-y=1", "--values=1"], "--values would change nothing"),
+    "classes without a label": ([*FEATURES, "--features=1", "--classes=3"], "classes would change nothing"),
+    "classes of a list": (
+        ["--set=neighbours=list", "--set=edge_epsilon=1", "--classes=3"],
+        "classes would change nothing",
+    ),
+    "values without rounds": (["--epsilon-y=1", "--set=values=1"], "values would change nothing"),
     "rounds without a question": (
-        ["--neighbours=class", "--edge-epsilon=1", "--rounds=2"],
-        "--rounds would change nothing",
+        ["--set=neighbours=class", "--set=edge_epsilon=1", "--set=rounds=2"],
+        "rounds would change nothing",
     ),
     "a size beside all sizes": (
-        [*FEATURES, "--domain-sizes=2,3", "--domain-size=4"],
-        "--domain-size would change nothing",
+        [*FEATURES, "--set=domain_sizes=2,3", "--set=domain_size=4"],
+        "domain_size would change nothing",
     ),
-    "another number of features": ([*FEATURES, "--domain-sizes=2,3", "--features=1"], "but 2 domain sizes are given"),
-    "a cap without lists": (["--epsilon-y=1", "--cap=3"], "give --neighbours"),
-    "a budget without lists": (["--epsilon-y=1", "--edge-epsilon=1"], "give --neighbours"),
-    "no sampled feature": (["--epsilon-x=1", "--features=1", "--mechanism=grr", "--sampled=0"], "sampled is 0"),
+    "another number of features": (
+        [*FEATURES, "--set=domain_sizes=2,3", "--features=1"],
+        "but 2 domain sizes are given",
+    ),
+    "a cap without lists": (["--epsilon-y=1", "--set=cap=3"], "give --set neighbours"),
+    "a budget without lists": (["--epsilon-y=1", "--set=edge_epsilon=1"], "give --set neighbours"),
+    "no sampled feature": (["--epsilon-x=1", "--features=1", "--set=mechanism=grr", "--sampled=0"], "sampled is 0"),
 }
 
 
-@pytest.mark.parametrize("command", ["account", "audit"])
+@pytest.mark.parametrize("command", [["account"], ["account", "--audit"]], ids=["account", "audit"])
 @pytest.mark.parametrize("case", UNUSED)
-def test_an_option_that_would_change_nothing_is_refused(command: str, case: str, capsys: Capture) -> None:
+def test_an_option_that_would_change_nothing_is_refused(command: list[str], case: str, capsys: Capture) -> None:
     options, reason = UNUSED[case]
-    assert main([command, *options]) == 2
+    assert main([*command, *options]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert reason in captured.err
 
 
-@pytest.mark.parametrize("option", ["--classes=3", "--domain-sizes=2,2", "--domain-size=3"])
+@pytest.mark.parametrize("option", ["--classes=3", "--set=domain_sizes=2,2", "--set=domain_size=3"])
 def test_what_a_schema_says_is_not_said_twice(option: str, tmp_path: Path, capsys: Capture) -> None:
     PRIVATE.schema.save(tmp_path / "schema.toml")
     assert main(["account", *FEATURES, "--epsilon-y=1", f"--schema={tmp_path / 'schema.toml'}", option]) == 2
@@ -229,20 +235,20 @@ def test_what_a_schema_says_is_not_said_twice(option: str, tmp_path: Path, capsy
 
 @pytest.mark.parametrize("record", [["--epsilon-y=1"], ["--epsilon-x=1"]])
 def test_a_claim_is_about_one_mechanism(record: list[str], capsys: Capture) -> None:
-    assert main(["audit", *record, "--neighbours=class", "--edge-epsilon=1", "--claim=1"]) == 2
-    assert "--claim is about one mechanism" in capsys.readouterr().err
-    both = ["--epsilon-x=1", "--epsilon-y=1", "--neighbours=class", "--edge-epsilon=1"]
-    assert main(["audit", *both]) == 2
+    assert main(["account", "--audit", *record, "--set=neighbours=class", "--set=edge_epsilon=1", "--set=claim=1"]) == 2
+    assert "claim is about one mechanism" in capsys.readouterr().err
+    both = ["--epsilon-x=1", "--epsilon-y=1", "--set=neighbours=class", "--set=edge_epsilon=1"]
+    assert main(["account", "--audit", *both]) == 2
     assert "one mechanism is audited at a time" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--neighbours=names", "--edge-epsilon=1"], "choose histogram, class or list"),
-        (["--neighbours=class"], "give an edge epsilon for each wave"),
-        (["--neighbours=class", "--edge-epsilon=1", "--cap=3"], "cap is for histograms"),
-        (["--epsilon-y=1", "--edge-epsilon=1"], "give --neighbours"),
+        (["--set=neighbours=names", "--set=edge_epsilon=1"], "choose histogram, class or list"),
+        (["--set=neighbours=class"], "give an edge epsilon for each wave"),
+        (["--set=neighbours=class", "--set=edge_epsilon=1", "--set=cap=3"], "cap is for histograms"),
+        (["--epsilon-y=1", "--set=edge_epsilon=1"], "give --set neighbours"),
     ],
 )
 def test_a_question_about_neighbours_that_makes_no_sense_is_refused(

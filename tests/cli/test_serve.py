@@ -29,13 +29,14 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Write the files of a campaign, and campaigns.toml that names them; return the options of the campaign."""
     monkeypatch.chdir(tmp_path)
     given = COLLECTION.write(tmp_path)
-    lines = [f"{option[2:]} = {json.dumps(path)}" for option, path in zip(given[::2], given[1::2], strict=True)]
+    named = zip(["--campaign", *given[1::2]], [given[0], *given[2::2]], strict=True)
+    lines = [f"{option[2:]} = {json.dumps(path)}" for option, path in named]
     Path("campaigns.toml").write_text("\n".join(["[flu]", *lines]), encoding="utf-8")
     return given
 
 
 def test_files_can_be_checked_without_serving_and_without_a_store(options: list[str], capsys: Capture) -> None:
-    for arguments, address in ((options, "/"), (["--campaigns", "campaigns.toml"], "/c/flu/")):
+    for arguments, address in ((options, "/"), (["campaigns.toml"], "/c/flu/")):
         assert main(["serve", *arguments, "--store", "sqlite:///reports.db", "--check"]) == 0
         printed = capsys.readouterr().out
         assert printed.startswith(f"{address}: campaign {COLLECTION.campaign.id}, 6 nodes, open until ")
@@ -46,21 +47,22 @@ def test_files_can_be_checked_without_serving_and_without_a_store(options: list[
 def test_files_of_an_editor_that_marks_utf_8_are_read(options: list[str], capsys: Capture) -> None:
     Path("shares.toml").write_text('"ill" = [0.0, 1.0]')
     Path("roles.toml").write_text(f'viewer = "{new_role_token(Role.VIEWER)}"')
-    secrets = [Path(path) for name, path in zip(options[::2], options[1::2], strict=True) if name.endswith("-file")]
+    secrets = [Path(path) for name, path in zip(options[1::2], options[2::2], strict=True) if name.endswith("-file")]
     for path in (*map(Path, ("shares.toml", "roles.toml", "campaigns.toml")), *secrets):
         path.write_text(path.read_text(), encoding="utf-8-sig")
         path.chmod(0o600)
     check = ["serve", "--store", "sqlite:///reports.db", "--check"]
-    assert main([*check, *options, "--plausible", "shares.toml", "--roles-file", "roles.toml"]) == 0
-    assert main([*check, "--campaigns", "campaigns.toml"]) == 0
+    assert main([*check, *options, "--set", "plausible=shares.toml", "--set", "roles_file=roles.toml"]) == 0
+    assert main([*check, "campaigns.toml"]) == 0
 
 
 def test_a_mistake_is_one_sentence_with_the_remedy(options: list[str], capsys: Capture) -> None:
     for arguments, message in (
-        ([], "--campaign is missing: give --campaign, --graph, --keys-file, --admin-token-file for one campaign, or"),
-        (options[2:], "--campaign is missing"),
-        (["--campaigns", "campaigns.toml", *options[:2]], "--campaign is of one campaign: write it into its table in"),
-        (["--campaigns", "none.toml"], "none.toml: No such file or directory"),
+        (options[:1], "a campaign alone needs more: give --graph, --keys-file, --admin-token-file, or the folder"),
+        (["nowhere"], "nowhere is no collection"),
+        (["campaigns.toml", *options[1:3]], "graph is of one campaign: write it into its table in campaigns.toml"),
+        (["campaigns.toml", "--set", "joined=x.csv"], "joined is of one campaign: write it into its table in"),
+        (["none.toml"], "none.toml: No such file or directory"),
     ):
         assert main(["serve", *arguments, "--store", "sqlite:///reports.db", "--check"]) == 2
         error = capsys.readouterr().err
@@ -94,8 +96,9 @@ def test_a_wave_that_would_not_be_taken_up_fails_the_check(
     write_atomically(Path("admin"), new_role_token(Role.OWNER))
     lines = ["[flu]", *(f'{name} = "{path}"' for name, path in files.items())]
     Path("campaigns.toml").write_text("\n".join(lines), encoding="utf-8")
-    options = [word for name, path in files.items() for word in (f"--{name}", path)]
-    check = ["serve", *(["--campaigns", "campaigns.toml"] if several else options), "--store", "sqlite:///r.db"]
+    options = [word for name in ("graph", "keys-file", "admin-token-file") for word in (f"--{name}", files[name])]
+    alone = ["campaign.json", *options, "--set", "tables=tables"]
+    check = ["serve", *(["campaigns.toml"] if several else alone), "--store", "sqlite:///r.db"]
     assert main([*check, "--check"]) == 0
     assert f"campaign {two.id}" in capsys.readouterr().out
     table_path(Path("tables"), other.sha256).unlink()

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.support.collected import Collected
+from tests.support.command_words import words_of
 from veilgraph.campaign.assemble import reports_of
 from veilgraph.cli import main
 from veilgraph.collector.export import write_parquet
@@ -25,7 +26,7 @@ def collected(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
 
 
 def shard(collected: Collected, out: Path, **changes: object) -> int:
-    options = {
+    options: dict[str, object] = {
         "graph": collected.folder / "edges.csv",
         "nodes": collected.folder / "nodes.csv",
         "campaign": collected.folder / "campaign.json",
@@ -34,7 +35,7 @@ def shard(collected: Collected, out: Path, **changes: object) -> int:
         "out": out,
         **changes,
     }
-    return main(["shard", *(str(word) for key, value in options.items() for word in (f"--{key}", value))])
+    return main(words_of("shard", **options))
 
 
 def test_shards_hold_the_reports_of_a_store_and_of_its_export(collected: Collected, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.support.collected import Collected
+from tests.support.command_words import words_of
 from tests.support.torchrun import torchrun
 from veilgraph.cli import main
 from veilgraph.models import RGNN
@@ -28,18 +29,8 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
     return Collected(tmp_path_factory.mktemp("collected"))
 
 
-SETTINGS = {"backbone", "epochs", "hold_out"}
-
-
-def command_words(**options: object) -> list[str]:
-    """Return the words of a command: settings by --set, everything else by an option of its own."""
-    given = options.items()
-    plain = [str(word) for name, value in given if name not in SETTINGS for word in (f"--{name}", value)]
-    return plain + [word for name, value in given if name in SETTINGS for word in ("--set", f"{name}={value}")]
-
-
 def train(collected: Collected, out: Path, *, restarts: int = 0, **changes: object) -> subprocess.Popen[str]:
-    options = {
+    options: dict[str, object] = {
         "store": collected.store,
         "campaign": collected.folder / "campaign.json",
         "graph": collected.folder / "edges.csv",
@@ -50,7 +41,7 @@ def train(collected: Collected, out: Path, *, restarts: int = 0, **changes: obje
         "device": "cpu",
         **changes,
     }
-    return torchrun(2, "veilgraph", "train", *command_words(**options), restarts=restarts)
+    return torchrun(2, "veilgraph", *words_of("train", **options), restarts=restarts)
 
 
 def process_of(rank: int, launcher: int) -> int:
@@ -109,7 +100,7 @@ def test_a_run_whose_process_was_killed_goes_on_where_it_stopped(collected: Coll
         "epochs": EPOCHS,
     }
     given |= {"hold_out": 0.2, "device": "cpu", "out": alone}
-    assert main(["train", *command_words(**given)]) == 0
+    assert main(words_of("train", **given)) == 0
     together, apart = RGNN.load(out, device="cpu"), RGNN.load(alone, device="cpu")
     np.testing.assert_allclose(together.curve_.train_loss, apart.curve_.train_loss, rtol=1e-3)
     expected = json.loads((alone / "training.json").read_text(encoding="utf-8"))

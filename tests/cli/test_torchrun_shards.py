@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.test_torchrun import PATIENCE, command_words, epochs_done, kill_after_checkpoint, process_of
+from tests.cli.test_torchrun import PATIENCE, epochs_done, kill_after_checkpoint, process_of
 from tests.support.collected import Collected
+from tests.support.command_words import words_of
 from tests.support.torchrun import forked
 from veilgraph.cli import main
 
@@ -27,14 +28,11 @@ PARTS = 7
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
     collected = Collected(tmp_path_factory.mktemp("collected"))
-    tables = {"graph": "edges.csv", "nodes": "nodes.csv", "campaign": "campaign.json", "out": "shards"}
-    words = [word for key, name in tables.items() for word in (f"--{key}", str(collected.folder / name))]
-    assert main(["shard", *words, "--store", collected.store, "--parts", str(PARTS)]) == 0
+    written = words_of(
+        "shard", **collected.files(), store=collected.store, out=collected.folder / "shards", parts=PARTS
+    )
+    assert main(written) == 0
     return collected
-
-
-def words(command: str, **options: object) -> list[str]:
-    return [command, "--device", "cpu", *command_words(**options)]
 
 
 def together(*command: str) -> str:
@@ -57,7 +55,7 @@ def set_sizes(folder: Path) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 def test_four_processes_answer_as_one_and_go_on_after_one_was_killed(collected: Collected, tmp_path: Path) -> None:
     shards, model, alone = collected.folder / "shards", tmp_path / "model", tmp_path / "alone"
     learned = {"campaign": collected.folder / "campaign.json", "graph": shards, "method": "rgnn", "epochs": EPOCHS}
-    started: subprocess.Popen[str] = forked(4, "veilgraph", *words("train", out=model, **learned))
+    started: subprocess.Popen[str] = forked(4, "veilgraph", *words_of("train", device="cpu", out=model, **learned))
     kill_after_checkpoint(started, 2, model, epochs=0)
     said, _ = started.communicate(timeout=PATIENCE)
     assert started.returncode != 0
@@ -65,15 +63,15 @@ def test_four_processes_answer_as_one_and_go_on_after_one_was_killed(collected: 
     assert "partition: 4 parts by label propagation" in said
     first = epochs_done(model / "checkpoint.npz")
 
-    said = together(*words("train", out=model, **learned))
+    said = together(*words_of("train", device="cpu", out=model, **learned))
     assert "by label propagation" not in said  # the parts are kept
     facts = json.loads((model / "training.json").read_text(encoding="utf-8"))
     assert 0 < first <= facts["resumed_after_epochs"] < EPOCHS
     assert facts["processes"] == 4
-    together(*words("predict", model=model, graph=shards, out=tmp_path / "predicted"))
+    together(*words_of("predict", device="cpu", model=model, graph=shards, out=tmp_path / "predicted"))
 
-    assert main(words("train", out=alone, **learned)) == 0
-    assert main(words("predict", model=alone, graph=shards, out=tmp_path / "expected")) == 0
+    assert main(words_of("train", device="cpu", out=alone, **learned)) == 0
+    assert main(words_of("predict", device="cpu", model=alone, graph=shards, out=tmp_path / "expected")) == 0
     found, expected = probabilities(tmp_path / "predicted"), probabilities(tmp_path / "expected")
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -83,7 +81,7 @@ def test_veil_in_four_processes_answers_as_one_and_goes_on_after_one_was_killed(
 ) -> None:
     shards, model, alone = collected.folder / "shards", tmp_path / "model", tmp_path / "alone"
     learned = {"campaign": collected.folder / "campaign.json", "graph": shards, "method": "veil"}
-    started: subprocess.Popen[str] = forked(4, "veilgraph", *words("train", out=model, **learned))
+    started: subprocess.Popen[str] = forked(4, "veilgraph", *words_of("train", device="cpu", out=model, **learned))
     deadline = time.monotonic() + PATIENCE
     while len(list(model.glob("checkpoint/*-of-4.npz"))) < 8:  # two kinds of views of each process
         assert started.poll() is None, started.communicate()[0]
@@ -94,16 +92,16 @@ def test_veil_in_four_processes_answers_as_one_and_goes_on_after_one_was_killed(
     assert started.returncode != 0
     assert "error: process 0 of 4 stops, since another one ended or did not answer" in said
 
-    said = together(*words("train", out=model, **learned))
+    said = together(*words_of("train", device="cpu", out=model, **learned))
     assert "Veil: strong beliefs, from the checkpoint" in said
     assert "train: Veil: communities" in said
     facts = json.loads((model / "training.json").read_text(encoding="utf-8"))
     assert facts["restored_views"][:2] == ["block model", "strong beliefs"]
     assert not (model / "checkpoint").exists()
-    together(*words("predict", model=model, graph=shards, out=tmp_path / "predicted"))
+    together(*words_of("predict", device="cpu", model=model, graph=shards, out=tmp_path / "predicted"))
 
-    assert main(words("train", out=alone, **learned)) == 0
-    assert main(words("predict", model=alone, graph=shards, out=tmp_path / "expected")) == 0
+    assert main(words_of("train", device="cpu", out=alone, **learned)) == 0
+    assert main(words_of("predict", device="cpu", model=alone, graph=shards, out=tmp_path / "expected")) == 0
     found, expected = probabilities(tmp_path / "predicted"), probabilities(tmp_path / "expected")
     np.testing.assert_allclose(found, expected, atol=1e-5)
     sizes, alone_sizes = set_sizes(tmp_path / "predicted"), set_sizes(tmp_path / "expected")

@@ -208,7 +208,9 @@ def test_two_commands_answer_a_wave(tmp_path: Path, capsys: pytest.CaptureFixtur
     folder, friends = tmp_path / "wave", tmp_path / "friends.txt"
     friends.write_text("u0\nu2\n")
     given: list[Any] = ["--neighbours", friends, "--node=u1", "--limit=9", "--entry-limit=9"]
-    randomize = [str(each) for each in ["randomize", folder / "campaign.json", *given, "--store", tmp_path / "phone"]]
+    randomize = [
+        str(each) for each in ["randomize", folder / "campaign.json", *given, "--device-folder", tmp_path / "phone"]
+    ]
     with serving(files_of(ONE)) as server:
         get = ["fetch", "--url", server.url(""), "--out", str(folder)]
         assert main(get) == 0
@@ -268,7 +270,7 @@ def test_two_commands_answer_a_wave_in_turns_or_name_the_turn(
     wave, folder, unread = waves_of(CLASS, turns=4)[1], tmp_path / "wave", tmp_path / "none.txt"
     friends = tmp_path / "friends.txt"
     friends.write_text("u0\nu3\n")
-    given: list[Any] = [folder / "campaign.json", "--limit=9", "--store", tmp_path / "phone"]
+    given: list[Any] = [folder / "campaign.json", "--limit=9", "--device-folder", tmp_path / "phone"]
     given += ["--out", tmp_path / "answer.json"]
     randomize = ["randomize", *map(str, given)]
     with serving(files_of(wave)) as server:
@@ -286,7 +288,7 @@ def test_two_commands_answer_a_wave_in_turns_or_name_the_turn(
 def test_two_commands_answer_a_wave_of_randomized_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, friends = tmp_path / "wave", tmp_path / "friends.txt"
     friends.write_text("u0\nu2\n")
-    given: list[Any] = ["--neighbours", friends, "--node=u1", "--limit=9", "--store", tmp_path / "phone"]
+    given: list[Any] = ["--neighbours", friends, "--node=u1", "--limit=9", "--device-folder", tmp_path / "phone"]
     given += ["--out", tmp_path / "answer.json"]
     randomize = [str(each) for each in ["randomize", folder / "campaign.json", *given]]
     with serving(files_of(LISTS)) as server:
@@ -304,7 +306,7 @@ def test_two_commands_answer_a_wave_of_randomized_lists(tmp_path: Path, capsys: 
     assert main([*randomize, "--entry-limit=3"]) == 0
     assert "Whole lists are not protected." in capsys.readouterr().out
     assert json.loads((tmp_path / "answer.json").read_text())["campaign"] == LISTS.id
-    assert main(["receipt", "--store", str(tmp_path / "phone"), "--json"]) == 0
+    assert main(["receipt", "--device-folder", str(tmp_path / "phone"), "--json"]) == 0
     kept = json.loads(capsys.readouterr().out)
     assert (kept["spent_one_entry"], kept["protects_lists"]) == (pytest.approx(3.0), False)
     (folder / f"{series_of(LISTS.asked).people}.people").unlink()

@@ -13,7 +13,7 @@ import pytest
 from tests.support.health_folder import NAMES, begun
 from veilgraph.campaign.tokens import check_token, read_keys
 from veilgraph.collection import Collection, revise
-from veilgraph.collection.invitations import check_address, invite, qr_code, words_of
+from veilgraph.collection.invitations import Guests, check_address, invite, qr_code, words_of
 from veilgraph.errors import RunError
 
 ADDRESS = "https://flu.example.org/"
@@ -22,7 +22,7 @@ LANGUAGES = ("en", "de", "es", "fr", "ar")
 
 def test_every_link_opens_the_page_of_its_person_alone(tmp_path: Path) -> None:
     collection = begun(tmp_path)
-    written = invite(collection, ADDRESS)
+    written = invite(Guests.of(collection), ADDRESS)
     rows = list(csv.DictReader(written.table.read_text(encoding="utf-8").splitlines()))
     assert [row["id"].lstrip("'") for row in rows] == NAMES
     keys, series = read_keys(collection.keys_file), collection.campaign.id
@@ -34,13 +34,13 @@ def test_every_link_opens_the_page_of_its_person_alone(tmp_path: Path) -> None:
 
 def test_all_files_are_for_the_owner_alone(tmp_path: Path) -> None:
     collection = begun(tmp_path)
-    invite(collection, ADDRESS)
+    invite(Guests.of(collection), ADDRESS)
     for path in (collection.folder / "invitations").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
 
 
 def test_reminders_have_the_named_people_alone(tmp_path: Path) -> None:
-    written = invite(begun(tmp_path), ADDRESS, only=NAMES[:2], name="reminders")
+    written = invite(Guests.of(begun(tmp_path)), ADDRESS, only=NAMES[:2], name="reminders")
     assert written.people == 2
     assert len(re.findall('class="card"', written.sheets.read_text(encoding="utf-8"))) == 2
 
@@ -51,7 +51,7 @@ def test_a_sheet_speaks_the_language_of_its_person_and_escapes_the_texts(tmp_pat
     collection.notice_file.write_text(notice.replace('[texts.de]\npurpose = ""', '[texts.de]\npurpose = "Zweck"'))
     revise(collection)
     collection = Collection(collection.folder)
-    page = invite(collection, ADDRESS).sheets.read_text(encoding="utf-8")
+    page = invite(Guests.of(collection), ADDRESS).sheets.read_text(encoding="utf-8")
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page
     assert page.count("<bdi>Zweck</bdi>") == page.count(words_of("de")["sheet"]["scan"]) == len(NAMES) // 2

@@ -57,7 +57,7 @@ def test_a_file_says_the_same_as_options_and_its_paths_start_in_its_folder(tmp_p
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("epsilom = 2.0", "'epsilom' is unknown; write some of people, question"),
+        ("epsilom = 2.0", "'epsilom' is unknown; write some of question, purpose"),
         ('epsilon = "much"', "epsilon must be a number"),
         ("epsilon = true", "epsilon must be a number"),
         ("rounds = 2.5", "rounds must be a number"),

@@ -33,7 +33,7 @@ FOUND = Assessment(
 )
 # As the real command does: the file appears when it is complete.
 WRITE = (
-    "import os, sys; open(sys.argv[1] + '.new', 'w').write(os.environ['VEILGRAPH_STORE']); "
+    "import os, sys; open(sys.argv[1] + '.new', 'w').write(os.environ['DATABASE_URL']); "
     "os.replace(sys.argv[1] + '.new', sys.argv[1])"
 )
 FAIL = "import sys; print('error: no label report yet', file=sys.stderr); sys.exit(2)"
@@ -57,9 +57,7 @@ def run_until(done: Callable[[], bool], file: AssessmentFile, seconds: float = 6
 
 def test_the_command_runs_at_once_and_gets_the_store_by_its_environment(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITE, str(tmp_path / "a.json")]
-    file = AssessmentFile(
-        path=tmp_path / "a.json", command=command, every=3600, environment={"VEILGRAPH_STORE": "secret"}
-    )
+    file = AssessmentFile(path=tmp_path / "a.json", command=command, every=3600, environment={"DATABASE_URL": "secret"})
     run_until(file.path.exists, file)
     assert file.path.read_text() == "secret"
     assert "secret" not in repr(file)
@@ -99,7 +97,7 @@ def test_the_dashboard_shows_the_assessment_of_its_campaign_alone(tmp_path: Path
 def test_an_interval_needs_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = RING.write(tmp_path)
     store = ["--store", f"sqlite:///{tmp_path}/reports.db"]
-    assert main(["serve", *options, *store, "--assess-every", "6h"]) == 2
-    assert "--assess-every needs --assessment" in capsys.readouterr().err
-    assert main(["serve", *options, *store, "--assess-every", "soon", "--assessment", "a.json"]) == 2
+    assert main(["serve", *options, *store, "--set", "assess_every=6h"]) == 2
+    assert "assess_every needs assessment" in capsys.readouterr().err
+    assert main(["serve", *options, *store, "--set", "assess_every=soon", "--set", "assessment=a.json"]) == 2
     assert "such as 30min, 6h or 1d" in capsys.readouterr().err

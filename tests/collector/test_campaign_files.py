@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from starlette.types import ASGIApp
 
 from tests.support.collection import Collection
 from tests.support.running_collector import listening
 from veilgraph.campaign.tokens import new_key
-from veilgraph.collector.campaign_files import load_campaigns, make_collector, read_campaigns
+from veilgraph.collector.campaign_files import load_campaigns, make_collector_of_several, read_campaigns
+from veilgraph.collector.served_campaign import ServedCampaign
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import RunError
 
@@ -27,23 +29,35 @@ def write(folder: Path, **collections: Collection) -> Path:
         (folder / name).mkdir(exist_ok=True)
         options = each.write(folder / name)
         lines.append(f"[{name}]")
-        for option, path in zip(options[::2], options[1::2], strict=True):
+        for option, path in zip(["campaign", *options[1::2]], [options[0], *options[2::2]], strict=True):
             lines.append(f"{option.removeprefix('--')} = {json.dumps(str(Path(path).relative_to(folder)))}")
     file = folder / "campaigns.toml"
     file.write_text("\n".join(lines), encoding="utf-8")
     return file
 
 
+def loaded(file: Path, url: str) -> tuple[dict[str, ServedCampaign], dict[str, str]]:
+    """Load the campaigns of a file, all with one store."""
+    campaigns = read_campaigns(file)
+    stores = dict.fromkeys(campaigns, url)
+    return load_campaigns(campaigns, file, stores=stores), stores
+
+
+def of_several(file: Path, url: str) -> ASGIApp:
+    served, stores = loaded(file, url)
+    return make_collector_of_several(served, stores=stores, rate=0)
+
+
 def test_every_campaign_of_the_file_is_served_below_its_name(tmp_path: Path) -> None:
     campaigns = {"flu": collection(10), "mobility-2027": collection(12)}
     file, store = write(tmp_path, **campaigns), f"sqlite:///{tmp_path}/reports.db"
-    with listening(make_collector(load_campaigns(file, store=store), store=store, rate=0)) as client:
+    with listening(of_several(file, store)) as client:
         for name, each in campaigns.items():
             assert client.get(f"/c/{name}/v1/campaign").json()["id"] == each.campaign.id
             sent = client.put(f"/c/{name}/v1/reports/n1", json=each.report("n1").document, headers=each.headers("n1"))
             assert sent.status_code == 201
     left = write(tmp_path, flu=campaigns["flu"])
-    with listening(make_collector(load_campaigns(left, store=store), store=store, rate=0)) as client:
+    with listening(of_several(left, store)) as client:
         # A campaign that is no longer named is not served, and its reports stay.
         assert client.get("/c/mobility-2027/v1/campaign").status_code == 404
     opened = ReportStore.open(store, create=False)
@@ -94,7 +108,7 @@ def test_a_mistake_in_a_file_of_a_campaign_names_its_table_and_opens_no_store(
     else:
         (tmp_path / "b" / name).write_text(content)
     with pytest.raises(RunError) as refusal:
-        load_campaigns(file, store=f"sqlite:///{tmp_path}/reports.db")
+        loaded(file, f"sqlite:///{tmp_path}/reports.db")
     assert message.format(folder=tmp_path) in str(refusal.value)
     assert str(file) in str(refusal.value)
     assert not (tmp_path / "reports.db").exists()
@@ -111,7 +125,7 @@ def test_campaigns_with_a_secret_in_common_are_refused_and_the_secret_is_not_quo
         (replace(first, credentials=second.credentials), "[a] and [b] have the same campaign: name it once"),
     ):
         with pytest.raises(RunError) as refusal:
-            load_campaigns(write(tmp_path, a=first, b=other), store=f"sqlite:///{tmp_path}/r.db")
+            loaded(write(tmp_path, a=first, b=other), f"sqlite:///{tmp_path}/r.db")
         assert message in str(refusal.value)
         assert key not in str(refusal.value)
         assert token not in str(refusal.value)

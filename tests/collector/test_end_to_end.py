@@ -67,7 +67,6 @@ def test_thousands_of_clients_a_store_and_a_model_equal_to_the_one_in_memory(sto
     in_memory = RGNN(feature_hops=4, label_hops=2, epochs=5, device="cpu").fit(simulated, split)
 
     words = [
-        "--campaign",
         tmp_path / "campaign.json",
         "--graph",
         tmp_path / "edges.csv",

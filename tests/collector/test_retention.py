@@ -182,7 +182,7 @@ def test_the_date_passes_while_a_collector_serves(tmp_path: Path) -> None:
 
 
 def test_after_a_purge_by_hand_no_page_takes_an_answer(tmp_path: Path) -> None:
-    """`veilgraph campaign purge --now` is another process: the collector looks at the store."""
+    """`veilgraph purge --now` is another process: the collector looks at the store."""
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     with collecting(RING, store) as client:
         assert client.get("/v1/campaign").status_code == 200

@@ -81,7 +81,7 @@ def test_a_session_ends_with_the_token_of_its_role() -> None:
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        ({Role.SCRAPER: "short"}, "make one with 'veilgraph campaign role-token scraper'"),
+        ({Role.SCRAPER: "short"}, "make one with 'veilgraph rotate-token'"),
         ({Role.OWNER: "x" * 30}, "leave 'owner' out"),
         ({Role.SCRAPER: "x" * 30}, "the scraper token is none that veilgraph made for it"),
         ({Role.VIEWER: CREDENTIALS.admin_token}, "the viewer token is the token of the owner, which cannot have a sec"),

@@ -381,12 +381,12 @@ def test_serve_stops_in_good_order_and_keeps_what_it_acknowledged(tmp_path: Path
     [
         ({"--store": "mysql://u:secret@h/d"}, "sqlite:///FILE"),
         ({"--store": "postgresql://u:secret@127.0.0.1:1/d"}, "does not answer"),
-        ({"--campaign": "no.json"}, "no.json"),
+        ({"": "no.json"}, "no.json"),
         ({"--graph": "no.csv"}, "no.csv"),
         ({"--admin-token-file": "keys.txt"}, "keys.txt is given as keys-file and as admin-token-file"),
         ({"--keys-file": "admin.txt"}, "admin.txt is given as keys-file and as admin-token-file"),
-        ({"--plausible": "no.toml"}, "no.toml cannot be read as plausible shares"),
-        ({"--plausible": "shares.toml"}, "shares.toml: 'il' is not a class of the campaign: known are well, ill"),
+        ({"--set": "plausible=no.toml"}, "no.toml cannot be read as plausible shares"),
+        ({"--set": "plausible=shares.toml"}, "shares.toml: 'il' is not a class of the campaign: known are well, ill"),
         ({"--host": "192.0.2.1"}, "cannot listen on 192.0.2.1"),
         ({"--port": "70000"}, "70000"),
     ],
@@ -402,8 +402,8 @@ def test_serve_refuses_unusable_options_in_one_sentence(
     words = [*COLLECTION.write(tmp_path), "--store", f"sqlite:///{tmp_path}/reports.db"]
     (tmp_path / "keys.txt").write_text("\n".join([*COLLECTION.credentials.keys, new_key()]), encoding="utf-8")
     (tmp_path / "shares.toml").write_text("il = [0, 1]", encoding="utf-8")
-    options = dict(zip(words[::2], words[1::2], strict=True)) | change
-    assert main(["serve", *(word for pair in options.items() for word in pair)]) == 2
+    options = dict(zip(["", *words[1::2]], [words[0], *words[2::2]], strict=True)) | change
+    assert main(["serve", *(word for pair in options.items() for word in pair if word)]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert "secret" not in error

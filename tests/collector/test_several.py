@@ -301,10 +301,10 @@ def test_an_operator_runs_a_campaign_and_a_series_through_sigkill(store_url: str
     for name, each in COLLECTIONS.items():
         (tmp_path / name).mkdir()
         options = each.write(tmp_path / name)
-        pairs = zip(options[::2], options[1::2], strict=True)
+        pairs = zip(["--campaign", *options[1::2]], [options[0], *options[2::2]], strict=True)
         lines += [f"[{name}]", *(f"{option.removeprefix('--')} = {json.dumps(path)}" for option, path in pairs)]
     (tmp_path / "campaigns.toml").write_text("\n".join(lines))
-    command = ["--campaigns", str(tmp_path / "campaigns.toml"), "--store", store_url]
+    command = [str(tmp_path / "campaigns.toml"), "--store", store_url]
     kept = {"flu": {"n1", "n2"}, "mobility": {"n0", "n1", "n2"}}
     with Server(command, log=tmp_path / "log") as server:
         for name, each in COLLECTIONS.items():
@@ -320,4 +320,4 @@ def test_an_operator_runs_a_campaign_and_a_series_through_sigkill(store_url: str
             assert set(table.get("round", [])) == ({1} if each is MOBILITY else set())
             assert send(f"{server.url}/c/{name}", each.drawn("n3"), each.token("n3"))
         assert server.stop() == 0
-    assert main(["campaign", "audit-log", "--store", store_url, "--check"]) == 0
+    assert main(["audit-log", "--store", store_url, "--check"]) == 0

@@ -34,7 +34,13 @@ from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.cli import main
 from veilgraph.collector.app import CampaignApp
 from veilgraph.collector.auth import Role, new_role_token
-from veilgraph.collector.campaign_files import CampaignFiles, load_campaigns, make_collector
+from veilgraph.collector.campaign_files import (
+    CampaignFiles,
+    load_campaigns,
+    make_collector,
+    make_collector_of_several,
+    read_campaigns,
+)
 from veilgraph.collector.collector import Collector, SharedParts
 from veilgraph.collector.documents import Documents
 from veilgraph.collector.served_campaign import ServedSeries
@@ -255,7 +261,10 @@ def test_several_campaigns_have_folders_of_their_own(tmp_path: Path) -> None:
     lines += ['[other]\ncampaign = "other.json"', 'keys-file = "other-keys"', 'admin-token-file = "other-admin"']
     lines += ['graph = "people.csv"']
     (tmp_path / "several.toml").write_text("\n".join(lines))
-    app = make_collector(load_campaigns(tmp_path / "several.toml", store=url), store=url, rate=0)
+    campaigns = read_campaigns(tmp_path / "several.toml")
+    stores = dict.fromkeys(campaigns, url)
+    served = load_campaigns(campaigns, tmp_path / "several.toml", stores=stores)
+    app = make_collector_of_several(served, stores=stores, rate=0)
     with listening(app) as client:
         publish(tmp_path / "tables", ONE)
         wait_until(lambda: client.get("/c/contacts/v1/campaign").json()["id"] == ONE.id)
@@ -266,16 +275,19 @@ def test_several_campaigns_have_folders_of_their_own(tmp_path: Path) -> None:
 def test_check_names_the_wave_that_would_be_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files(tmp_path)
     publish(tmp_path / "tables", ONE)
-    options = {"campaign": "campaign.json", "graph": "people.csv", "keys-file": "keys", "admin-token-file": "admin"}
-    given = [f"--{name}={tmp_path / value}" for name, value in (options | {"tables": "tables"}).items()]
+    options = {"graph": "people.csv", "keys-file": "keys", "admin-token-file": "admin"}
+    given = [f"--{name}={tmp_path / value}" for name, value in options.items()]
+    given += [f"--set=tables={tmp_path / 'tables'}", str(tmp_path / "campaign.json")]
     assert main(["serve", "--store=sqlite:///unused.db", "--check", *given]) == 0
     assert ONE.id in capsys.readouterr().out
 
 
 def test_processes_on_one_store_open_the_same_wave(store_url: str, tmp_path: Path) -> None:
     """Three collectors on one store take up the wave, and each acknowledges answers to it; it is registered once."""
-    listed = {name.replace("_", "-"): value for name, value in vars(files(tmp_path)).items() if value is not None}
-    options = [f"--{name}={value}" for name, value in listed.items()]
+    found = files(tmp_path)
+    named = {"graph": found.graph, "keys-file": found.keys_file, "admin-token-file": found.admin_token_file}
+    options = [*(f"--{name}={path}" for name, path in named.items()), f"--set=tables={found.tables}"]
+    options.append(str(found.campaign))
     with ExitStack() as stack:
         logs = [tmp_path / f"log-{number}" for number in range(3)]
         servers = [stack.enter_context(Server([*options, "--store", store_url], log=log)) for log in logs]

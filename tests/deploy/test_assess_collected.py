@@ -40,9 +40,9 @@ def test_the_command_says_and_writes_what_the_dashboard_shows(
     out = tmp_path / "a.json"
     out.write_text("of an earlier run")
     files = [str(collected.folder / "campaign.json"), "--graph", str(collected.folder / "edges.csv")]
-    options = ["--nodes", str(collected.folder / "nodes.csv"), "--store", collected.store, "--device", "cpu"]
-    assert main(["campaign", "progress", *files, *options, "--out", str(out), "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
+    options = ["--nodes", str(collected.folder / "nodes.csv"), "--store", collected.store, "--set", "device=cpu"]
+    assert main(["status", *files, *options, "--out", str(out), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)["assessment"]
     found = Assessment.read(out, collected.campaign.id)
     assert found is not None
     assert printed["verdict"] == found.verdict

@@ -255,8 +255,8 @@ def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> N
     assert main([*publish, "--cap", "2"]) == 0
     assert "Wave 2 alone:" in capsys.readouterr().out
     wave_path(folder / "waves", 2).unlink()
-    common = ["--store", series.store, "--graph", str(people), "--tables", str(folder / "waves")]
-    files = ["--campaign", str(series.files[-1]), "--out", str(tmp_path / "model")]
+    common = ["--store", series.store, "--graph", str(people), "--set", f"tables={folder / 'waves'}"]
+    files = [str(series.files[-1]), "--out", str(tmp_path / "model")]
     assert main(["train", *common, *files, "--device", "cpu"]) == 0
     told = capsys.readouterr().out
     assert "Answers about neighbours, wave by wave: 240." in told
@@ -266,7 +266,7 @@ def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> N
     predicted = ["--model", str(tmp_path / "model"), "--graph", str(people), "--out", str(tmp_path / "p.csv")]
     assert main(["predict", *predicted, "--device", "cpu"]) == 0
     assert len((tmp_path / "p.csv").read_text().splitlines()) == SIZE + 1
-    progress = ["campaign", "progress", str(series.files[-1]), *common, "--device", "cpu"]
+    progress = ["status", str(series.files[-1]), *common, "--set", "device=cpu"]
     assert main(progress) == 0
 
 
@@ -306,8 +306,8 @@ def test_before_a_wave_is_published_nothing_is_learned_and_the_remedy_is_said(
     series: Series, tmp_path: Path, capsys: Capture
 ) -> None:
     first = ["--store", series.store, "--graph", str(series.folder / "people.csv")]
-    train = ["train", "--campaign", str(series.files[0]), *first, "--out", str(tmp_path / "model")]
-    for command in (["campaign", "progress", str(series.files[0]), *first], train):
+    train = ["train", str(series.files[0]), *first, "--out", str(tmp_path / "model")]
+    for command in (["status", str(series.files[0]), *first], train):
         assert main(command) == 2
         assert "veilgraph open-round" in capsys.readouterr().err
 

@@ -347,7 +347,7 @@ def test_a_folder_without_a_model_names_the_command_that_makes_one(
     words = {"model": tmp_path / "no model", "graph": collected.folder / "edges.csv", "out": tmp_path / "out.csv"}
     assert collected.command("predict", **words) == 2
     error = capsys.readouterr().err
-    assert "veilgraph train --store sqlite:///reports.db --campaign campaign.json --graph edges.csv --out" in error
+    assert "veilgraph train campaign.json --store sqlite:///reports.db --graph edges.csv --out" in error
     assert f"'{tmp_path}/no model'" in error
 
 

@@ -178,7 +178,7 @@ def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> N
     assert told["table"] is None
     wave = wave_path(tmp_path / "waves", 1)
     assert wave.exists()
-    audited = ["audit", str(wave), "--trials", "2000", "--seed", "0"]
+    audited = ["account", "--audit", str(wave), "--set", "trials=2000", "--set", "seed=0"]
     assert main(audited) == 0
     assert "Not refuted" in capsys.readouterr().out
     assert main(["account", "--epsilon-y", "2", "--neighbours", "list", "--edge-epsilon", "4"]) == 0

@@ -54,7 +54,7 @@ def test_what_several_processes_cannot_share_is_refused(collected: Collected, sh
         with pytest.raises(RunError, match=message):
             train(source, TrainingOptions(device="cpu"), out=out, processes=TWO)
     given = ShardSource(campaign=campaign, path=shards)
-    for options, message in (({"screened": True}, "--screen"), ({"plausible": Path("p.toml")}, "--plausible")):
+    for options, message in (({"screened": True}, "--screen"), ({"plausible": Path("p.toml")}, "plausible")):
         with pytest.raises(RunError, match=f"{message} needs one process that holds all reports"):
             train(given, TrainingOptions(device="cpu", **options), out=out, processes=TWO)
     with pytest.raises(RunError, match="give out"):

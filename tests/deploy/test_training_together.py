@@ -33,7 +33,7 @@ def test_two_processes_fit_the_pools_of_one(tmp_path: Path) -> None:
         num_nodes=3000, num_classes=5, mean_degree=8, homophily=0.5, num_features=8, blocks=PARTS, seed=2
     )
     write_simulated_shards(shards, blocks, PrivacyBudget(epsilon_x=1.0, epsilon_y=1.0, sampled=4))
-    words = ["train", "--device", "cpu", "--graph", str(shards), "--campaign", str(shards / "campaign.json")]
+    words = ["train", "--device", "cpu", "--graph", str(shards), str(shards / "campaign.json")]
     assert main([*words, "--out", str(alone)]) == 0
     started = forked(2, "veilgraph", *words, "--out", together)
     said, _ = started.communicate(timeout=240)

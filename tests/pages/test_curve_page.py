@@ -160,18 +160,18 @@ def test_veil_is_recommended_unless_another_method_is_clearly_better(result: dic
 def test_commands_name_the_files_of_the_user_and_survive_a_shell(result: dict[str, Any]) -> None:
     files = CampaignFiles("my schema.toml", "e.csv", "n.csv", "it's private; rm x")
     new, plan = (shlex.split(command) for command in campaign_commands(result, files))
-    assert new[:3] == ["veilgraph", "campaign", "new"]
+    assert new[:3] == ["veilgraph", "init", "collection"]
     options = dict(zip(new[3::2], new[4::2], strict=True))
     assert options["--schema"] == "my schema.toml"
-    assert (options["--graph"], options["--nodes"], options["--epsilon-y"]) == ("e.csv", "n.csv", "1")
-    assert options["--label"] == "it's private; rm x"
+    assert (options["--links"], options["--people"], options["--set"]) == ("e.csv", "n.csv", "epsilon_y=1")
+    assert options["--question"] == "it's private; rm x"
     assert plan[:4] == ["veilgraph", "plan", "--epsilon", "1"]
     assert "with these files" in invitation(files)
     assert "with your own schema and graph" in invitation(FILES)
     result["methods"]["rgnn"][1] = accuracies(0.9)
     new = shlex.split(campaign_commands(result, files)[0])
-    options = dict(zip(new[3::2], new[4::2], strict=True))
-    spent = int(options["--sampled"]) * float(options["--epsilon-x"]) + float(options["--epsilon-y"])
+    spending = dict(word.split("=") for word in new if word.startswith(("epsilon_", "sampled=")))
+    spent = int(spending["sampled"]) * float(spending["epsilon_x"]) + float(spending["epsilon_y"])
     assert spent == pytest.approx(1.0)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from tests.support.campaigns import NONCE
 from tests.support.collection import CLOSES
+from tests.support.command_words import words_of
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import reports_of
 from veilgraph.campaign.budget import CampaignBudget
@@ -105,20 +106,11 @@ class Collected:
         return {key: self.folder / name for key, name in names.items()}
 
     def command(self, verb: str, **options: object) -> int:
-        words = [word for key, value in options.items() for word in _typed(key, value)]
-        return main([verb, "--device", "cpu", *words])
+        return main(words_of(verb, device="cpu", **options))
 
     def train(self, **options: object) -> int:
         given = {"out": self.folder / "model", "method": "rgnn", "epochs": 15, **self.files(), **options}
         return self.command("train", store=self.store, **given)
-
-
-_SETTINGS = ("epochs", "hold_out", "memory")
-
-
-def _typed(name: str, value: object) -> list[str]:
-    """Return an option or a setting as it is typed."""
-    return ["--set", f"{name}={value}"] if name in _SETTINGS else [f"--{name.replace('_', '-')}", str(value)]
 
 
 def without_features(private: PrivateGraph) -> PrivateGraph:

@@ -92,7 +92,7 @@ class Collection:
         return "".join(json.dumps(entry) + "\n" for entry in entries).encode()
 
     def write(self, folder: Path) -> list[str]:
-        """Write the files that `veilgraph serve` reads; return the options that name them."""
+        """Write the files that `veilgraph serve` reads; return the words that name them."""
         names = self.graph.names
         edges = "".join(f"{names[u]},{names[v]}\n" for u, v in self.graph.edges.T.tolist())
         contents = {
@@ -105,5 +105,5 @@ class Collection:
         options: list[str] = []
         for option, (name, content) in contents.items():
             write_atomically(folder / name, content)
-            options += [f"--{option}", str(folder / name)]
-        return options
+            options += [] if option == "campaign" else [f"--{option}", str(folder / name)]
+        return [str(folder / contents["campaign"][0]), *options]

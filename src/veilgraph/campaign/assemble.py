@@ -146,7 +146,7 @@ def check_graph(campaign: Campaign, graph: Graph) -> Graph:
     if graph.fingerprint != campaign.graph_sha256:
         raise GraphError(
             f"the graph ({graph.num_nodes} nodes) is not the campaign's ({campaign.nodes} nodes): "
-            "give the tables that 'campaign new' was given"
+            "give the tables that 'veilgraph init' was given"
         )
     return graph
 

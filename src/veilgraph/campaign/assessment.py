@@ -1,6 +1,6 @@
 """How far a collection is: the accuracy that a model on its reports has, as the dashboard shows it.
 
-The collector trains nothing. `veilgraph campaign progress` computes an assessment from time to time and writes it to a
+The collector trains nothing. `veilgraph status` computes an assessment from time to time and writes it to a
 file; the dashboard reads the file.
 """
 
@@ -120,9 +120,9 @@ class Assessment:
         try:
             parts = expect_object(parse_json(text), keys, "assessment")
         except ValueError:
-            raise CampaignError("it is not an assessment: 'veilgraph campaign progress --out' writes one") from None
+            raise CampaignError("it is not an assessment: 'veilgraph status' writes one") from None
         if parts["format"] != _FORMAT:
-            raise CampaignError(f"its format is not {_FORMAT}: write it again with 'veilgraph campaign progress'")
+            raise CampaignError(f"its format is not {_FORMAT}: write it again with 'veilgraph status'")
         return cls(
             campaign=expect_text(parts["campaign"], "campaign"),
             computed=expect_time(parts["computed"], "computed"),

@@ -126,7 +126,7 @@ class Campaign:
         except (BudgetError, SchemaError) as error:
             raise CampaignError(f"the campaign contradicts itself: {error}") from error
         if canonical_json(document) != campaign.to_json():
-            raise CampaignError("a number or a date is not written in its canonical form; write it with 'campaign new'")
+            raise CampaignError("a number or a date is not in its canonical form; write it with 'veilgraph init'")
         return campaign
 
     def revise(self, **changes: Any) -> Campaign:

@@ -1,4 +1,4 @@
-"""The plan of a campaign: what `plan` writes and `campaign new` reads."""
+"""The plan of a campaign: what `veilgraph plan` writes and `veilgraph init --plan` reads."""
 
 from __future__ import annotations
 

@@ -34,11 +34,11 @@ def check_key(key: str) -> str:
 
     >>> check_key("hunter2")
     Traceback (most recent call last):
-    veilgraph.errors.RunError: this is no key that veilgraph made, or it is altered: run 'campaign tokens --new-key'
+    veilgraph.errors.RunError: this is no key that veilgraph made, or it is altered: run 'veilgraph rotate-token'
     """
     use = use_of(key)
     if use is None:
-        raise RunError("this is no key that veilgraph made, or it is altered: run 'campaign tokens --new-key'")
+        raise RunError("this is no key that veilgraph made, or it is altered: run 'veilgraph rotate-token'")
     if use != _USE:
         raise RunError(f"this is the token of the {use}, which cannot be a key too: name the file of keys")
     return key
@@ -51,7 +51,7 @@ def read_keys(path: Path) -> list[str]:
     except (OSError, UnicodeDecodeError):
         raise RunError(f"{path} cannot be read as a file of keys") from None
     if not keys:
-        raise RunError(f"{path} holds no key: remove it, and 'campaign tokens --new-key' makes a new one")
+        raise RunError(f"{path} holds no key: remove it, and 'veilgraph rotate-token' makes a new one")
     try:
         return [check_key(key) for key in keys]
     except RunError as error:

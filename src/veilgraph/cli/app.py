@@ -15,10 +15,8 @@ import typer
 import veilgraph
 from veilgraph.cli._common import echo, needs_extra
 from veilgraph.cli.account import account
-from veilgraph.cli.administration import audit_log, list_withdrawals, purge, role_token, withdraw_node
-from veilgraph.cli.audit import audit
-from veilgraph.cli.campaign import campaign_app
-from veilgraph.cli.collection import missing, progress
+from veilgraph.cli.audit_log import audit_log
+from veilgraph.cli.copies import backup, restore
 from veilgraph.cli.data import data
 from veilgraph.cli.deadlines import close, extend
 from veilgraph.cli.doctor import doctor
@@ -28,16 +26,17 @@ from veilgraph.cli.generate import generate
 from veilgraph.cli.init import init
 from veilgraph.cli.invite import invite
 from veilgraph.cli.model import predict, train
-from veilgraph.cli.neighbours import neighbours_app
 from veilgraph.cli.open_round import open_round
-from veilgraph.cli.paper import paper, tune
+from veilgraph.cli.paper import paper
 from veilgraph.cli.participant import fetch, randomize, submit
 from veilgraph.cli.plan import plan
+from veilgraph.cli.purge import purge
 from veilgraph.cli.receipt import receipt
 from veilgraph.cli.rehearse import rehearse
+from veilgraph.cli.review import review
 from veilgraph.cli.rights import withdraw
+from veilgraph.cli.rotate_token import rotate_token
 from veilgraph.cli.run import run
-from veilgraph.cli.schema import schema_app
 from veilgraph.cli.serve import serve
 from veilgraph.cli.shard import shard
 from veilgraph.cli.status import status
@@ -53,7 +52,7 @@ _NOT_RESUMABLE = {
         (each,)
         for each in ("init", "rehearse", "invite", "status", "plan", "predict", "estimate", "shard", "open-round")
     ),
-    ("neighbours", "plan"),
+    *((each,) for each in ("backup", "restore")),
     ("lab", "generate"),
 }
 """Commands that keep no partial results."""
@@ -75,50 +74,41 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-# The order of `veilgraph --help`: try it, account for it, plan, collect and train, study, check.
+# The order of `veilgraph --help`: collect and learn, look after a collection, plan and check, take part.
 for command in (
     init,
     rehearse,
+    serve,
     invite,
     status,
+    train,
+    predict,
+    estimate,
+    review,
     close,
     extend,
     open_round,
+    backup,
+    restore,
+    rotate_token,
+    withdraw,
+    purge,
+    audit_log,
     run,
-    account,
-    audit,
     plan,
+    account,
     fetch,
     randomize,
     submit,
     receipt,
-    withdraw,
-    serve,
-    train,
-    predict,
-    estimate,
     shard,
-    tune,
     doctor,
 ):
     app.command()(command)
 lab_app = typer.Typer(help="Simulated studies: the paper's tables and figures, public graphs, large generated graphs.")
 for command in (paper, data, generate):
     lab_app.command()(command)
-campaign_app.command()(role_token)
-campaign_app.command("withdraw")(withdraw_node)
-campaign_app.command("withdrawals")(list_withdrawals)
-campaign_app.command()(purge)
-campaign_app.command()(audit_log)
-campaign_app.command()(progress)
-campaign_app.command()(missing)
-for group, name in (
-    (schema_app, "schema"),
-    (campaign_app, "campaign"),
-    (neighbours_app, "neighbours"),
-    (lab_app, "lab"),
-):
-    app.add_typer(group, name=name)
+app.add_typer(lab_app, name="lab")
 
 
 def _show_version(wanted: bool) -> None:
@@ -158,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def is_resumable(arguments: Sequence[str]) -> bool:
     """Return whether a command keeps what it finished when it is stopped.
 
-    >>> is_resumable(["neighbours", "run", "--seeds", "3"]), is_resumable(["--import", "mine.py", "plan"])
+    >>> is_resumable(["lab", "paper", "table1"]), is_resumable(["--import", "mine.py", "plan"])
     (True, False)
     """
     words = list(arguments)

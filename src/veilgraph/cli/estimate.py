@@ -12,7 +12,7 @@ from rich.table import Table
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import needs_extra, show_progress
-from veilgraph.cli.named_files import CollectionOptions
+from veilgraph.cli.named_files import GraphOptions
 from veilgraph.cli.options import JsonOption, takes_groups
 from veilgraph.cli.output import Sentence, emit
 from veilgraph.errors import RunError
@@ -32,7 +32,7 @@ _NAMED = 10
 
 @takes_groups
 def estimate(
-    collection: CollectionOptions,
+    collection: GraphOptions,
     by: Annotated[
         str | None,
         typer.Option(

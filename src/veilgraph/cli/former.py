@@ -1,30 +1,64 @@
-"""Former names of commands: each typed one is answered by a sentence that says what replaced it."""
+"""Former names of commands and options: each typed one is answered by a sentence that says what replaced it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 FORMER: Mapping[str, str] = {
+    "audit": "use 'veilgraph account --audit'",
+    "campaign audit-log": "use 'veilgraph audit-log FOLDER'",
+    "campaign check": "use 'veilgraph review FOLDER'",
+    "campaign missing": "use 'veilgraph invite FOLDER --remind'",
+    "campaign new": "use 'veilgraph init FOLDER', with --set epsilon_y=... where --epsilon is not enough",
+    "campaign progress": "use 'veilgraph status FOLDER'",
+    "campaign purge": "use 'veilgraph purge FOLDER'",
     "campaign receipt": "use 'veilgraph receipt RECEIPT --keys-file FILE'",
+    "campaign revise": "'veilgraph close', 'veilgraph extend' and 'veilgraph open-round' change dates and rounds, and "
+    "'veilgraph init FOLDER' takes up texts that you changed in its notice.toml",
+    "campaign role-token": "use 'veilgraph rotate-token FOLDER ROLE'",
+    "campaign show": "use 'veilgraph review FOLDER'",
+    "campaign summary": "use 'veilgraph review FOLDER', which writes summary, consent text and impact assessment",
+    "campaign tokens": "use 'veilgraph invite FOLDER --url https://...'",
+    "campaign withdraw": "use 'veilgraph withdraw FOLDER NODE'",
+    "campaign withdrawals": "use 'veilgraph backup FOLDER COPIES --list'",
     "card": "use 'veilgraph train --card MODEL'",
     "data": "use 'veilgraph lab data', with names to describe them, and --fetch to download them",
     "graph": "use 'veilgraph shard', or 'veilgraph lab generate' for a generated graph",
     "ledger": "use 'veilgraph receipt', and 'veilgraph randomize --limit' to set a limit",
+    "neighbours plan": "use 'veilgraph plan --private-neighbours'",
+    "neighbours publish": "use 'veilgraph open-round FOLDER'",
+    "neighbours run": "use 'veilgraph run --private-neighbours'",
     "paper": "use 'veilgraph lab paper', with --report for the page of what is finished",
     "receipt check": "use 'veilgraph receipt RECEIPT --url URL'",
-    "campaign revise": "'veilgraph close', 'veilgraph extend' and 'veilgraph open-round' change dates and rounds, and "
-    "'veilgraph init FOLDER' takes up texts that you changed in its notice.toml",
-    "neighbours publish": "use 'veilgraph open-round FOLDER'",
+    "schema propose": "use 'veilgraph review SAMPLE.csv --label NAME --out schema.toml'",
+    "schema show": "use 'veilgraph review schema.toml'",
 }
 """What does now what a command did, as the rest of a sentence, by the former name without 'veilgraph'."""
 
+FORMER_OPTIONS: Mapping[str, str] = {
+    "submit --store": "use 'veilgraph submit --device-folder'",
+    "randomize --store": "use 'veilgraph randomize --device-folder'",
+    "receipt --store": "use 'veilgraph receipt --device-folder'",
+    "run --edges": "use 'veilgraph run --graph'",
+    "serve --campaign": "use 'veilgraph serve CAMPAIGN', with the campaign in the place of FOLDER",
+    "serve --campaigns": "use 'veilgraph serve CAMPAIGNS.toml', or 'veilgraph serve FOLDER FOLDER'",
+    "shard --campaign": "use 'veilgraph shard CAMPAIGN', with the campaign in the place of FOLDER",
+    "train --campaign": "use 'veilgraph train CAMPAIGN', with the campaign in the place of FOLDER",
+}
+"""The same of options, by the command and the option."""
 
-def what_replaced(arguments: Sequence[str], former: Mapping[str, str] = FORMER) -> str | None:
-    """Return a sentence that says what replaced a command; None if the arguments name no former command.
+
+def what_replaced(
+    arguments: Sequence[str],
+    former: Mapping[str, str] = FORMER,
+    former_options: Mapping[str, str] = FORMER_OPTIONS,
+) -> str | None:
+    """Return a sentence that says what replaced a command or an option; None if the arguments name none of them.
 
     Args:
         arguments: the arguments after the name of the program.
         former: what replaced each command.
+        former_options: what replaced each option.
 
     >>> former = {"campaign revise": "use 'veilgraph extend FOLDER'"}
     >>> what_replaced(["campaign", "revise", "flu.json"], former)
@@ -35,5 +69,9 @@ def what_replaced(arguments: Sequence[str], former: Mapping[str, str] = FORMER) 
     while words[:1] == ["--import"]:
         words = words[2:]
     names = (" ".join(words[:length]) for length in (2, 1))
-    name = next((name for name in names if name in former), None)
-    return None if name is None else f"'veilgraph {name}' is not there any more: {former[name]}"
+    if (name := next((name for name in names if name in former), None)) is not None:
+        return f"'veilgraph {name}' is not there any more: {former[name]}"
+    options = (f"{words[0]} {word.partition('=')[0]}" for word in words[1:])
+    if (name := next((name for name in options if name in former_options), None)) is not None:
+        return f"'veilgraph {name}' is not there any more: {former_options[name]}"
+    return None

@@ -78,6 +78,6 @@ def generate(
     sentences = [
         f"Generated {counted(folder.num_nodes, 'node')} and {counted(folder.num_edges, 'edge')} with "
         f"{counted(reports, 'simulated report')} in {counted(folder.parts, 'shard')}: {out}",
-        f"Train on them: veilgraph train --graph {out} --campaign {out / CAMPAIGN} --out model",
+        f"Train on them: veilgraph train {out / CAMPAIGN} --graph {out} --out model",
     ]
     emit(Facts(document, sentences), as_json=as_json)

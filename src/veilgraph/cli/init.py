@@ -16,10 +16,11 @@ from veilgraph.campaign.acceptance import acceptance_in_words
 from veilgraph.campaign.information_duties import missing_in_words, missing_information
 from veilgraph.campaign.notice import missing_texts, read_time, time_in_words
 from veilgraph.campaign.plan import CampaignPlan
-from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.cli._common import echo, needs_extra, show_progress
 from veilgraph.cli.options import CollectionArgument, JsonOption, takes_groups
+from veilgraph.cli.options import Settings as SetOptions
 from veilgraph.cli.output import emit
-from veilgraph.cli.people import counts_in_words, counts_of
+from veilgraph.cli.people import counts_in_words, counts_of, looks_like_people
 from veilgraph.collection import Collection, Settings, begin, revise
 from veilgraph.collection.begin import check, check_free
 from veilgraph.collection.folder import CAMPAIGN
@@ -38,15 +39,12 @@ if TYPE_CHECKING:
 class _AskedOptions:
     """Who is asked what."""
 
-    people: Annotated[Path | None, typer.Option(help="Table of the people, .csv or .parquet, with a column 'id'.")] = (
-        None
-    )
+    people: Annotated[
+        Path | None,
+        typer.Option(help="Table of the people, .csv or .parquet, with a column 'id'.", show_default="all in --links"),
+    ] = None
     links: Annotated[
         Path | None, typer.Option(help="Table of who is linked with whom; its first two columns have ids.")
-    ] = None
-    contacts: Annotated[
-        str | None,
-        typer.Option(help="Instead of --links, if only people know their contacts: histogram, class or list."),
     ] = None
     question: Annotated[str | None, typer.Option(help="The question, such as 'Have you had the flu?'.")] = None
     answers: Annotated[
@@ -59,7 +57,10 @@ class _AskedOptions:
         float | None,
         typer.Option(help="Epsilon of all that a person answers, user level (any two records).", show_default="2"),
     ] = None
-    rounds: Annotated[int | None, typer.Option(help="Ask the same question this number of times.")] = None
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="Instead of --answer, --schema and --epsilon: a plan of 'veilgraph plan', .json."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +73,30 @@ class _ToldOptions:
         str | None, typer.Option(help="Last day of the collection, 2027-01-31, or a time, 2027-01-31T18:00:00.")
     ] = None
     retention: Annotated[str | None, typer.Option(help="Day after which you delete the reports.")] = None
-    zone: Annotated[str | None, typer.Option(help="Time zone of dates, such as Europe/Berlin.", show_default="UTC")] = (
-        None
-    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rare(SetOptions):
+    """What fewer collections need."""
+
+    contacts: Annotated[
+        str | None,
+        typer.Option(help="Instead of --links, if only people know their contacts: histogram, class or list."),
+    ] = None
     languages: Annotated[
-        list[str] | None,
-        typer.Option("--language", help="A language of the texts; the question is in the first.", show_default="en"),
+        list[str] | None, typer.Option(help="Languages of the texts, the question is in the first; default: en.")
+    ] = None
+    zone: Annotated[str | None, typer.Option(help="Time zone of dates, such as Europe/Berlin; default: UTC.")] = None
+    rounds: Annotated[int | None, typer.Option(help="Number of times that the same is asked.")] = None
+    values: Annotated[int | None, typer.Option(help="Rounds: different values of a person; default: 2.")] = None
+    epsilon_y: Annotated[float | None, typer.Option(help="Epsilon of the question, instead of --epsilon.")] = None
+    epsilon_x: Annotated[float | None, typer.Option(help="Epsilon of each sampled further question.")] = None
+    sampled: Annotated[int | None, typer.Option(help="Number of further questions that a device samples.")] = None
+    round_epsilon: Annotated[
+        float | None, typer.Option(help="Rounds: epsilon of the question in one report; default: half.")
+    ] = None
+    round_epsilon_x: Annotated[
+        float | None, typer.Option(help="Rounds: epsilon of a further question in one report; default: half.")
     ] = None
 
 
@@ -86,13 +105,16 @@ def init(
     folder: CollectionArgument,
     asked: _AskedOptions,
     told: _ToldOptions,
+    rare: _Rare,
     file: Annotated[
         Path | None, typer.Option("--from", help="The same answers in a file, .toml; options come before it.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Begin a collection in a folder. On a folder that has one, take up what you changed in its notice.toml."""
-    given = {name: value for name, value in (asdict(asked) | asdict(told)).items() if value is not None}
+    given = {name: value for name, value in (asdict(asked) | asdict(told) | asdict(rare)).items() if value is not None}
+    if given.keys() & {"epsilon", "plan"} and given.keys() & {"epsilon_x", "epsilon_y", "sampled"}:
+        raise RunError("the epsilon is given twice: leave out --epsilon, or --set epsilon_y and the others like it")
     if (folder / CAMPAIGN).is_file():
         emit(_taken_up(folder, given, file), as_json=as_json)
         return
@@ -102,9 +124,11 @@ def init(
     }
     settings = Settings.make(said if file or not sys.stdin.isatty() else _completed(said))
     graph = settings.read_graph()
+    _check_links(settings, graph)
     check(settings, graph)
-    plan = _plan(settings, graph)
-    spent = None
+    plan, spent = _plan(settings, graph), settings.read_plan()
+    if spent is not None:
+        spent.check(graph=graph, label=settings.question)
     if plan is not None:
         best, schema = plan.recommended, settings.read_schema()
         spent = CampaignPlan.new(
@@ -121,14 +145,31 @@ def init(
 
 
 def _plan(settings: Settings, graph: Graph) -> Plan | None:
-    """Return how the epsilon is spent on a question that is asked once on known links, with the accuracy to expect."""
-    if settings.rounds is not None or settings.contacts is not None:
+    """Return how an epsilon is best spent on a question that is asked once on known links, and what to expect."""
+    if settings.links is None or settings.plan or settings.rounds or settings.budget:
         return None
     with needs_extra("lab"):
         from veilgraph.experiments.budget_planner import plan_collection
 
     with show_progress("init") as progress:
         return plan_collection(graph, settings.read_schema(), total_epsilon=settings.epsilon, progress=progress)
+
+
+def _check_links(settings: Settings, graph: Graph) -> None:
+    """Refuse a table that has no links, and warn of one that reads like a table with a row for each person."""
+    if settings.links is None:
+        return
+    if not graph.num_edges:
+        raise RunError(
+            f"{settings.links} has no links: give such a table as --people, and the links as --links, or --set "
+            "contacts=... if only people know theirs"
+        )
+    if settings.people is None and looks_like_people(graph):
+        echo(
+            f"warning: each link of {settings.links} is the only one of one of its ends, as in a table with a row for "
+            "each person: give such a table as --people, and the links as --links",
+            err=True,
+        )
 
 
 _QUESTIONS = {
@@ -146,8 +187,8 @@ def _completed(said: dict[str, Any]) -> dict[str, Any]:
     """Ask at the terminal for what is missing."""
     whole = dict(said)
     for name, question in _QUESTIONS.items():
-        instead = {"answers": "schema", "links": "contacts"}.get(name)
-        if name in said or instead in said:
+        instead = {"answers": ("schema", "plan"), "links": ("contacts",), "question": ("plan",)}.get(name, ())
+        if name in said or said.keys() & set(instead):
             continue
         whole[name] = typer.prompt(question, err=True, value_proc=partial(_read_answer, name))
     return whole
@@ -173,7 +214,7 @@ def _read_answer(name: str, typed: str) -> Any:
 def _taken_up(folder: Path, given: dict[str, Any], file: Path | None) -> Standing:
     """Take up a changed notice; refuse options, which could contradict what reports are bound to."""
     if given or file is not None:
-        first = "from" if file is not None else next(iter(given))
+        first = "from" if file is not None else next(iter(given)).replace("_", "-")
         raise RunError(
             f"{folder} has a collection, and reports are bound to what it asks: leave --{first} out and edit "
             f"{folder / 'notice.toml'}, or begin another collection"
@@ -236,12 +277,12 @@ class Standing:
             )
         elif self.changed is not None:
             yield "Nothing changed."
-        yield f"{folder}: {counts_in_words(counts_of(self.collection.graph), self.collection.people_file)[0]}"
+        yield f"{folder}: {counts_in_words(counts_of(self.collection.graph))}"
         yield f"Question: {quote(campaign.label_name)}, open until {time_in_words(campaign.notice.closes)}."
         if self.unasked:
             questions = ", ".join(map(quote, self.unasked))
             yield f"Not asked: {questions}. All of the epsilon is for the question, from which most can be learned."
-        yield from campaign.guarantee.in_words(theorem_1=False)[:2]
+        yield from self._revealed
         yield acceptance_in_words(campaign.guarantee)
         if self.plan is not None:
             low, high = self.plan.expected_accuracy
@@ -256,6 +297,14 @@ class Standing:
         for sentence in missing_in_words(self._untold):
             yield f"{sentence} Write it into {self.collection.notice_file}."
         yield f"Next: {self._next}"
+
+    @property
+    def _revealed(self) -> list[str]:
+        """What a person reveals at most, in the words that fit how often they answer."""
+        campaign = self.collection.campaign
+        if campaign.asked.words.guarantee_in_brief != campaign.asked.words.guarantee:
+            return campaign.guarantee.in_words(theorem_1=False)[:2]
+        return campaign.asked.words.guarantee
 
     @property
     def _untold(self) -> list[str]:

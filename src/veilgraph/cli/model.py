@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -15,20 +15,15 @@ import typer
 from veilgraph.campaign.assessment import features_in_words, hundred_in_words
 from veilgraph.cli._common import needs_extra, parse_bytes, show_progress
 from veilgraph.cli.completion import complete_method
-from veilgraph.cli.named_files import CollectionOptions, GraphFiles, GraphOptions
-from veilgraph.cli.options import (
-    DeviceOption,
-    JsonOption,
-    SeriesTablesOption,
-    Settings,
-    takes_groups,
-)
+from veilgraph.cli.named_files import GraphFiles, GraphOptions
+from veilgraph.cli.options import DeviceOption, JsonOption, Settings, takes_groups
 from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import MissingExtraError, RunError
 from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
+    from veilgraph.collection import Collection
     from veilgraph.deploy import Model, TrainingOptions
     from veilgraph.graph import Graph
 
@@ -54,6 +49,10 @@ class _Fit(Settings):
     ] = "all"
     seed: Annotated[int, typer.Option(help="Seed of the split, the folds and the weights.")] = 0
     memory: Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")] = "8GiB"
+    plausible: Annotated[
+        str | None, typer.Option(help="Without FOLDER: plausible class shares, .toml, whose excess raises an alarm.")
+    ] = None
+    tables: Annotated[str | None, typer.Option(help="Without FOLDER: folder of waves about private neighbours.")] = None
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -81,15 +80,11 @@ class _LearnedOptions:
         ),
     ] = None
     screened: Annotated[bool, typer.Option("--screen", help="Leave out implausible reports.")] = False
-    plausible: Annotated[
-        Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm, and training goes on.")
-    ] = None
-    tables: SeriesTablesOption = None
 
 
 @takes_groups
 def train(
-    collection: CollectionOptions,
+    collection: GraphOptions,
     learned: _LearnedOptions,
     fit: _Fit,
     out: Annotated[Path | None, typer.Option(help="Folder of the model; default: models/DATE in FOLDER.")] = None,
@@ -97,7 +92,7 @@ def train(
         Path | None,
         typer.Option(
             help="Train nothing: write the card of this model again, with the whole learning curve, and with the "
-            "withdrawals since the training that --store knows.",
+            "withdrawals since the training that the store knows.",
             metavar="MODEL",
         ),
     ] = None,
@@ -110,7 +105,7 @@ def train(
     """
     if card is not None:
         if out is not None or learned != _LearnedOptions():
-            raise RunError("--card trains nothing: leave out --out, --method, --screen, --plausible and --tables")
+            raise RunError("--card trains nothing: leave out --out, --method and --screen")
         emit(_completed(card, collection.graph_files(), device, parse_bytes(fit.memory)), as_json=as_json)
         return
     files, home = collection.files(), collection.collection
@@ -122,18 +117,16 @@ def train(
         from veilgraph import deploy
         from veilgraph.distributed.process_group import leads
 
-    tables = home.waves if home is not None and learned.tables is None else learned.tables
     source = deploy.open_source(
-        files.campaign, public, store=files.store, nodes=files.nodes, rounds=fit.rounds, tables=tables
+        files.campaign, public, store=files.store, nodes=files.nodes, rounds=fit.rounds, tables=_waves(home, fit)
     )
-    model = deploy.train(source, _training_options(learned, fit, device), out=folder, watch=show_progress)
+    model = deploy.train(source, _training_options(learned, fit, device, home), out=folder, watch=show_progress)
     if not leads():  # the other processes print nothing
         return
-    trained = _trained(
-        model, folder, _card_command(collection.folder, folder, files), is_table=not files.graph.is_dir()
-    )
+    completing = _card_command(None if home is None else home.folder, folder, files)
+    trained = _trained(model, folder, completing, is_table=not files.graph.is_dir())
     if home is not None:
-        predicted = _predict_nodes(folder, files, folder / "predictions.csv", _AnswerOptions(), device)
+        predicted = _predict_nodes(folder, files, folder / "predictions.csv", _Answers(), device)
         trained = Facts(
             cast(dict[str, Any], trained.document) | {"predictions": predicted.document},
             [*trained.sentences, *predicted.sentences],
@@ -141,16 +134,26 @@ def train(
     emit(trained, as_json=as_json)
 
 
-def _training_options(learned: _LearnedOptions, fit: _Fit, device: str) -> TrainingOptions:
+def _waves(home: Collection | None, fit: _Fit) -> Path | None:
+    """Return the folder of waves about private neighbours; None if there are none."""
+    if fit.tables is not None:
+        return Path(fit.tables)
+    return None if home is None else home.waves
+
+
+def _training_options(learned: _LearnedOptions, fit: _Fit, device: str, home: Collection | None) -> TrainingOptions:
     from veilgraph.deploy import TrainingOptions
 
+    plausible = None if fit.plausible is None else Path(fit.plausible)
+    if plausible is None and home is not None and home.optional.plausible.is_file():
+        plausible = home.optional.plausible
     return TrainingOptions(
         method=learned.method,
         parameters=fit.parameters,
         seed=fit.seed,
         hold_out=fit.hold_out,
         screened=learned.screened,
-        plausible=learned.plausible,
+        plausible=plausible,
         device=device,
         memory=parse_bytes(fit.memory),
     )
@@ -251,17 +254,23 @@ _JUDGES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class _AnswerOptions:
-    """What a prediction says, and who is left out."""
+class _Sure(Settings):
+    """When a prediction counts as sure."""
 
     coverage: Annotated[
         float | None, typer.Option(help="Probability with which a set holds the true class; default: 0.9.")
     ] = None
     certain: Annotated[float, typer.Option(help="Least probability of an answer that is certain enough.")] = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WhoOptions:
+    """Who is predicted, and who is left out."""
+
     without: Annotated[
         str,
         typer.Option(
-            help="People to leave out: 'silent' (no report), 'withdrawn' (by --store), or both: 'withdrawn,silent'."
+            help="People to leave out: 'silent' (no report), 'withdrawn' (by the store), or both: 'withdrawn,silent'."
         ),
     ] = ""
     only: Annotated[
@@ -269,10 +278,19 @@ class _AnswerOptions:
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Answers:
+    """What a prediction says, and about whom."""
+
+    sure: _Sure = field(default_factory=_Sure)
+    who: _WhoOptions = field(default_factory=_WhoOptions)
+
+
 @takes_groups
 def predict(
     collection: GraphOptions,
-    answers: _AnswerOptions,
+    who: _WhoOptions,
+    sure: _Sure,
     out: Annotated[
         Path, typer.Option(help="Predictions to write: table, .csv or .parquet; of shards, a folder of shards too.")
     ],
@@ -286,7 +304,7 @@ def predict(
 
     Everyone in the graph is predicted, also who sent nothing or has withdrawn; --without leaves them out.
     """
-    home = collection.collection
+    home, answers = collection.collection, _Answers(sure=sure, who=who)
     if model is None:
         if home is None:
             raise RunError("the model is missing: give FOLDER, the folder of a collection, or --model")
@@ -294,13 +312,13 @@ def predict(
     if model is None:
         raise RunError(f"{collection.folder} has no model yet: run 'veilgraph train {collection.folder}'")
     files = collection.graph_files()
-    is_shards = files.graph.is_dir() and answers.only is None and not out.suffix
+    is_shards = files.graph.is_dir() and answers.who.only is None and not out.suffix
     with needs_extra("server"):
         _start_workers(files.graph)
         from veilgraph.deploy.model_folder import is_shard_model
 
     if is_shards and ("RANK" in os.environ or is_shard_model(model)):
-        if answers.without:
+        if answers.who.without:
             raise RunError("--without needs a model of one process: leave it out, and drop the rows without a report")
         predicted = _predict_shards(model, files, out, answers, device)
     else:
@@ -309,7 +327,7 @@ def predict(
         emit(predicted, as_json=as_json)
 
 
-def _predict_nodes(model: Path, files: GraphFiles, out: Path, answers: _AnswerOptions, device: str) -> Facts:
+def _predict_nodes(model: Path, files: GraphFiles, out: Path, answers: _Answers, device: str) -> Facts:
     """Predict nodes by a model of one process."""
     from veilgraph.deploy import Model, predict_nodes
     from veilgraph.deploy.model_folder import is_shard_model
@@ -318,7 +336,7 @@ def _predict_nodes(model: Path, files: GraphFiles, out: Path, answers: _AnswerOp
     from veilgraph.graph import read_ids
     from veilgraph.graph.shards import read_graph
 
-    is_shards = files.graph.is_dir() and answers.only is None and not out.suffix
+    is_shards = files.graph.is_dir() and answers.who.only is None and not out.suffix
     if not is_shards:
         check_table_format(out)
     loaded = Model.load(model, device=device)
@@ -329,36 +347,38 @@ def _predict_nodes(model: Path, files: GraphFiles, out: Path, answers: _AnswerOp
     found = predict_nodes(
         loaded,
         read_graph(files.graph, nodes=files.nodes),
-        nodes=None if answers.only is None else [str(node) for node in read_ids(answers.only)],
+        nodes=None if answers.who.only is None else [str(node) for node in read_ids(answers.who.only)],
         store=files.store,
-        coverage=answers.coverage,
-        certain=answers.certain,
-        without=cast(list[LeftOut], [each.strip() for each in answers.without.split(",") if each.strip()]),
+        coverage=answers.sure.coverage,
+        certain=answers.sure.certain,
+        without=cast(list[LeftOut], [each.strip() for each in answers.who.without.split(",") if each.strip()]),
         watch=show_progress,
     )
     write_prediction_shards(found, files.graph, out) if is_shards else found.write(out)
-    is_whole = answers.only is None and not answers.without
+    is_whole = answers.who.only is None and not answers.who.without
     others = len(set(loaded.nodes or ()).difference(found.nodes)) if is_whole else 0
-    sets = _describe_sets(count_set_sizes(found.sets), loaded, answers.coverage)
+    sets = _describe_sets(count_set_sizes(found.sets), loaded, answers.sure.coverage)
     withdrawn = None if files.store is None else withdrawn_since(files.store, loaded)
     certain = int(found.certain.sum())
     document = {"file": str(out), "nodes": len(found), "nodes_of_training_left_out": others, "certain": certain}
     left_out = f"Not in {files.graph}: {counted(others, 'node')} of the training; name them in a table for --only."
     sentences = [
-        *_predicted_in_words(len(found), out, answers.certain, certain, sets),
+        *_predicted_in_words(len(found), out, answers.sure.certain, certain, sets),
         *([left_out] if others else []),
         *_withdrawals_in_words(withdrawn),
     ]
-    return Facts(document | {"certain_from": answers.certain, "sets": sets, "withdrawn_since": withdrawn}, sentences)
+    return Facts(
+        document | {"certain_from": answers.sure.certain, "sets": sets, "withdrawn_since": withdrawn}, sentences
+    )
 
 
-def _predict_shards(model: Path, files: GraphFiles, out: Path, answers: _AnswerOptions, device: str) -> Facts | None:
+def _predict_shards(model: Path, files: GraphFiles, out: Path, answers: _Answers, device: str) -> Facts | None:
     """Predict all nodes of shards, together with the other processes if there are some; None where another leads."""
     from veilgraph.deploy import predict_shards
 
     if files.store is not None:
         raise RunError("--store needs a model of one process: leave it out; reports are those of the shards")
-    coverage, certain = answers.coverage, answers.certain
+    coverage, certain = answers.sure.coverage, answers.sure.certain
     found = predict_shards(
         model, files.graph, out, device=device, coverage=coverage, certain=certain, watch=show_progress
     )

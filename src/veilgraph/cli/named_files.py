@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from veilgraph.campaign import Campaign
+from veilgraph.cli._common import needs_extra
 from veilgraph.collection import Collection
 from veilgraph.collection.open_document import OpenDocument
 from veilgraph.errors import RunError
+
+if TYPE_CHECKING:
+    from veilgraph.collector.store import ReportStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +46,15 @@ class CollectionFiles(GraphFiles):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphOptions:
-    """The folder of a collection, or its people, links and reports."""
+    """The folder of a collection, or its campaign alone with people, links and reports."""
 
     folder: Annotated[
         Path | None,
-        typer.Argument(help="Folder of the collection; or name its files.", metavar="FOLDER", show_default=False),
+        typer.Argument(
+            help="Folder of the collection; or its campaign alone, .json, and the files below.",
+            metavar="FOLDER",
+            show_default=False,
+        ),
     ] = None
     graph: Annotated[
         Path | None,
@@ -66,42 +74,35 @@ class GraphOptions:
     @property
     def collection(self) -> Collection | None:
         """The collection in the folder; None if the files are named."""
-        return None if self.folder is None else Collection.open(self.folder)
+        return None if self.folder is None or is_campaign_file(self.folder) else Collection.open(self.folder)
+
+    @property
+    def campaign(self) -> Path | None:
+        """The campaign, of the folder or alone; None if there is neither."""
+        home = self.collection
+        return self.folder if home is None else home.campaign_file
 
     def graph_files(self) -> GraphFiles:
-        """Return the files; refuse those that are named twice or not at all."""
-        if self.folder is None:
-            return GraphFiles(graph=self._named("graph"), nodes=self.nodes, store=self.store)
-        collection = Collection.open(self.folder)
-        self._refuse_named("graph", "nodes")
-        graph, nodes = collection.graph_files
-        return GraphFiles(graph=graph, nodes=nodes, store=self.store or collection.store.url)
-
-    def _named(self, name: str) -> Path:
-        path = getattr(self, name)
-        if not isinstance(path, Path):
-            raise RunError(f"FOLDER is missing, which 'veilgraph init' makes: give it, or name its files: --{name}")
-        return path
-
-    def _refuse_named(self, *names: str) -> None:
-        for name in names:
+        """Return people, links and reports; refuse files that are named twice or not at all."""
+        home = self.collection
+        if home is None:
+            if self.graph is None:
+                raise RunError(
+                    "the people and links are missing: give FOLDER, which 'veilgraph init' makes, or --graph"
+                )
+            return GraphFiles(graph=self.graph, nodes=self.nodes, store=self.store)
+        for name in ("graph", "nodes"):
             if getattr(self, name) is not None:
                 raise RunError(f"{self.folder} has this file: leave --{name} out")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CollectionOptions(GraphOptions):
-    """The folder of a collection, or its campaign, people, links and reports."""
-
-    campaign: Annotated[Path | None, typer.Option(help="Without FOLDER: the campaign, .json.")] = None
+        graph, nodes = home.graph_files
+        return GraphFiles(graph=graph, nodes=nodes, store=self.store or home.store.url)
 
     def files(self) -> CollectionFiles:
-        """Return the files; refuse those that are named twice or not at all."""
-        campaign = self._named("campaign") if self.folder is None else Collection.open(self.folder).campaign_file
-        if self.folder is not None:
-            self._refuse_named("campaign")
+        """Return all files; refuse those that are named twice or not at all."""
+        if self.campaign is None:
+            raise RunError("FOLDER is missing, which 'veilgraph init' makes: give it, or a campaign, .json")
         files = self.graph_files()
-        return CollectionFiles(campaign=campaign, graph=files.graph, nodes=files.nodes, store=files.store)
+        return CollectionFiles(campaign=self.campaign, graph=files.graph, nodes=files.nodes, store=files.store)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Place:
     @classmethod
     def at(cls, path: Path) -> Place:
         """Open a folder, or a campaign."""
-        if path.is_file():
+        if is_campaign_file(path):
             return cls(OpenDocument.read(path), None)
         home = Collection.open(path)
         return cls(home.document, home)
@@ -143,3 +144,16 @@ class Place:
         if named is None and self.home is None:
             raise RunError("the store of the reports is missing: give --store, or the folder of the collection")
         return named or cast(Collection, self.home).store.url
+
+
+def is_campaign_file(path: Path) -> bool:
+    """Return whether a path names a campaign alone, and no folder; it need not exist."""
+    return path.is_file() or (path.suffix == ".json" and not path.is_dir())
+
+
+def administered(url: str) -> ReportStore:
+    """Open a store that a collector made, to withdraw, purge, or read its audit log."""
+    with needs_extra("collector"):
+        from veilgraph.collector.store import ReportStore
+
+    return ReportStore.administer(url)

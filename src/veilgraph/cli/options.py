@@ -14,8 +14,6 @@ import typer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: for scripts.")]
-StoreOption = Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")]
-CampaignArgument = Annotated[Path, typer.Argument(help="A campaign, .json.", metavar="CAMPAIGN")]
 PlaceArgument = Annotated[
     Path, typer.Argument(help="Folder of the collection, or its campaign alone, .json.", metavar="FOLDER")
 ]
@@ -26,24 +24,10 @@ PlaceStoreOption = Annotated[
     ),
 ]
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of the collection.", metavar="FOLDER")]
-EdgelessNodesOption = Annotated[
-    Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")
-]
-PublicGraphOption = Annotated[
-    Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet, or folder of shards.")
-]
-MemoryOption = Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 CollectorOption = Annotated[str, typer.Option(help="The collector's address: https, or http on this machine.")]
-AttemptsOption = Annotated[
-    int, typer.Option(help="Maximum number of attempts if the collector is busy or cannot be reached.", min=1)
-]
 CapOption = Annotated[
     int | None, typer.Option(help="Histogram: neighbours that count for each class at most; protects whole lists.")
-]
-FetchedDataOption = Annotated[Path | None, typer.Option(help="Folder of fetched data sets, and of your own.")]
-SeriesTablesOption = Annotated[
-    Path | None, typer.Option(help="Private neighbours: folder of the published waves; its newest wave is taken.")
 ]
 
 

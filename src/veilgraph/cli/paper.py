@@ -1,18 +1,16 @@
-"""`veilgraph lab paper`: the paper's tables and figures; `veilgraph tune`: a search of parameters."""
+"""`veilgraph lab paper`: the paper's tables and figures."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import tomli_w
 import typer
 
-from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import echo, needs_extra, parse_bytes, show_progress
 from veilgraph.cli.completion import complete_dataset, complete_experiment, complete_method
 from veilgraph.cli.options import DeviceOption, JsonOption, Settings, takes_groups
@@ -175,76 +173,3 @@ def _folder_of(experiments: Sequence[Experiment]) -> Path:
 def _need_lab() -> None:
     with needs_extra("lab"):
         import veilgraph.experiments.runner  # noqa: F401
-
-
-if TYPE_CHECKING:
-    from veilgraph.experiments.tune import SearchResult
-
-
-@dataclass(frozen=True, kw_only=True)
-class _BudgetOptions:
-    """Budgets of reports; each of the label has parameters of its own."""
-
-    epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")] = 1.0
-    epsilon_y: Annotated[list[float] | None, typer.Option(help="Budgets of the label; default 3, 2, 1, 0.5.")] = None
-    sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Search(Settings):
-    """How much is searched."""
-
-    trials: Annotated[int, typer.Option(help="Number of settings for each data set and budget.")] = 30
-    seeds: Annotated[int, typer.Option(help="Number of draws that each setting is averaged over.")] = 10
-    epochs: Annotated[int, typer.Option(help="Training epochs.")] = 100
-
-
-@takes_groups
-def tune(
-    datasets: Annotated[
-        list[str],
-        typer.Argument(help="Data sets to tune on: names, or paths of your own.", autocompletion=complete_dataset),
-    ],
-    budget: _BudgetOptions,
-    search: _Search,
-    out: Annotated[Path, typer.Option(help="Folder of the journal and the results of the search.")] = Path("runs/tune"),
-    device: DeviceOption = "auto",
-    as_json: JsonOption = False,
-) -> None:
-    """Search hyper-parameters of RGNN; the score is the likelihood of randomized validation labels."""
-    with needs_extra("lab"):
-        from veilgraph.experiments.cells import DatasetLoader
-        from veilgraph.experiments.grid import make_cell
-        from veilgraph.experiments.tune import FIRST_SEED, Search
-        from veilgraph.experiments.tune import tune as search_parameters
-    from veilgraph.datasets.registry import short_name
-
-    found: dict[str, dict[str, SearchResult]] = {}
-    for dataset in datasets:
-        for label_budget in budget.epsilon_y or [3.0, 2.0, 1.0, 0.5]:
-            with show_progress(f"tune {dataset}, epsilon_y {label_budget:g}") as progress:
-                cell = make_cell(
-                    dataset=dataset,
-                    method="rgnn",
-                    epsilon_x=budget.epsilon_x,
-                    epsilon_y=label_budget,
-                    sampled=budget.sampled,
-                    seed=FIRST_SEED,
-                    parameters={},
-                )
-                result = search_parameters(
-                    cell,
-                    Search(**asdict(search), device=device),
-                    journal=out / f"{short_name(dataset)}.journal",
-                    data=DatasetLoader(),
-                    progress=progress,
-                )
-            found.setdefault(dataset, {})[f"{label_budget:g}"] = result
-        write_atomically(out / f"{short_name(dataset)}.toml", tomli_w.dumps(_parameters({dataset: found[dataset]})))
-    document = {name: {k: asdict(v) for k, v in each.items()} for name, each in found.items()}
-    emit(Facts(document, tomli_w.dumps(_parameters(found)).split("\n")), as_json=as_json)
-
-
-def _parameters(found: dict[str, dict[str, SearchResult]]) -> dict[str, Any]:
-    """Return the parameters in the form that experiments read."""
-    return {name: {budget: dict(result.parameters) for budget, result in each.items()} for name, each in found.items()}

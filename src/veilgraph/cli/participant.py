@@ -73,7 +73,7 @@ def _fetched_in_words(found: Fetched) -> Iterator[str]:
         turns = f"Each person answers one of {place.turns} waves"
         yield f"{turns}; if this one is not yours, 'randomize' says which one is."
     yield (
-        f"Read it with 'veilgraph campaign show {found.campaign}', and answer it with "
+        f"Read it with 'veilgraph review {found.campaign}', and answer it with "
         f"'veilgraph randomize {found.campaign} {source} --node ID --out answer.json'."
     )
 
@@ -120,7 +120,7 @@ def randomize(
     campaign: Annotated[Path, typer.Argument(help="The campaign to answer, .json.", metavar="CAMPAIGN")],
     person: _AnswerOptions,
     limits: _LimitOptions,
-    store: DeviceFolder = None,
+    device_folder: DeviceFolder = None,
     shared_device: Annotated[
         bool,
         typer.Option("--shared-device", help="Another person answers a campaign that this device has answered."),
@@ -128,7 +128,7 @@ def randomize(
     as_json: JsonOption = False,
 ) -> None:
     """Randomize a record with the operating system's randomness; a second call returns the same report."""
-    folder = store or default_device_folder()
+    folder = device_folder or default_device_folder()
     document = campaign.read_bytes()
     if (person.record is None) == (person.neighbours is None):
         raise RunError("give --record, or --neighbours for a wave about neighbours")
@@ -252,7 +252,7 @@ def submit(
         str | None, typer.Option(help="The node's token, for one report.", envvar="VEILGRAPH_TOKEN")
     ] = None,
     tokens: Annotated[
-        Path | None, typer.Option(help="Table with the columns node and token, for several reports.")
+        Path | None, typer.Option(help="Table that 'veilgraph invite' wrote, with ids and tokens, for several reports.")
     ] = None,
     receipt: Annotated[
         Path | None, typer.Option(help="File to write the collector's receipt to, for one report.")
@@ -260,7 +260,7 @@ def submit(
     again: Annotated[
         bool, typer.Option("--again", help="Send although the collector holds a report: only this very one.")
     ] = False,
-    store: DeviceFolder = None,
+    device_folder: DeviceFolder = None,
     as_json: JsonOption = False,
 ) -> None:
     """Send reports to the collector, unless it holds one of the node. A busy collector is tried again."""
@@ -268,7 +268,7 @@ def submit(
         raise RunError("--receipt is for one report: send them one by one, or take the receipts from --json")
     if receipt is not None and receipt.exists():
         raise RunError(f"{receipt} exists: choose another --receipt")
-    folder = store or default_device_folder()
+    folder = device_folder or default_device_folder()
     documents = [_read_document(path, folder) for path in report]
     token_of = _tokens(documents, token, tokens)
     deliver = functools.partial(send, url, again=again)
@@ -324,9 +324,7 @@ def _tokens(documents: list[DrawnReport], token: str | None, table: Path | None)
             raise RunError("give --token (or VEILGRAPH_TOKEN) with one report, or --tokens with several")
         return {nodes[0]: token}
     held = read_text_table(table)
-    columns = (
-        [from_cell(cell) for cell in held.column(name, "it is no table of tokens")] for name in ("node", "token")
-    )
+    columns = ([from_cell(cell) for cell in held.column(name, "it is no table of tokens")] for name in ("id", "token"))
     rows = dict(zip(*columns, strict=True))
     found = {node: rows[node] for node in nodes if node in rows}
     if missing := [node for node in nodes if node not in found]:

@@ -1,4 +1,4 @@
-"""The people whom a campaign asks: from its own graph, or from a table of those who joined later."""
+"""The people and links of a campaign: read, checked against it, and counted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from veilgraph.campaign import Campaign
-from veilgraph.errors import CampaignError, RunError
-from veilgraph.graph import Graph, read_ids
+from veilgraph.errors import CampaignError
+from veilgraph.graph import Graph
 from veilgraph.graph.shards import read_graph
 from veilgraph.privacy.plain_text import counted
 
@@ -20,33 +20,13 @@ def campaign_graph(campaign: Campaign, graph: Path, nodes: Path | None) -> Graph
     if public.num_nodes < campaign.nodes and nodes is None:
         remedy = "give everybody's table with --nodes, because a table of links cannot name people without links"
     elif public.num_nodes > campaign.nodes:
-        remedy = (
-            "give the same --graph and --nodes as to 'campaign new'; 'campaign tokens' and 'campaign missing' take "
-            "people who joined later by --nodes alone"
-        )
+        remedy = "leave out people who joined later, and everything else that the campaign was not made for"
     else:
-        remedy = "give the same --graph and --nodes as to 'campaign new', with the same people and links"
+        remedy = "give the tables that the campaign was made with"
     people = counted(public.num_nodes, "person", "people")
     raise CampaignError(
         f"{graph} is not the campaign's graph: it has {people}, and the campaign {campaign.nodes:,}; {remedy}"
     )
-
-
-def people_of(campaign: Campaign, graph: Path | None, nodes: Path | None) -> tuple[list[str], dict[str, int]]:
-    """Return the names of the people whom a campaign asks, and their counts.
-
-    Args:
-        campaign: the campaign.
-        graph: its edge table; None for the people of the node table alone, who joined later.
-        nodes: node table with a column `id`.
-    """
-    if graph is not None:
-        public = campaign_graph(campaign, graph, nodes)
-        return list(public.names), counts_of(public)
-    if nodes is None:
-        raise RunError("the people are missing: give --graph, with --nodes as for 'campaign new', or --nodes alone")
-    names = read_ids(nodes)
-    return names, {"people": len(names)}
 
 
 def counts_of(graph: Graph) -> dict[str, int]:
@@ -69,14 +49,7 @@ def looks_like_people(graph: Graph) -> bool:
     return graph.num_edges > 0 and groups > 1 and bool((graph.degrees[graph.edges].min(axis=0) == 1).all())
 
 
-def counts_in_words(counts: Mapping[str, int], nodes: Path | None) -> list[str]:
-    """Say how many people and links there are, and how people without links come in if they are left out."""
-    if "links" not in counts:
-        return []
-    people, links, alone = counts["people"], counts["links"], counts["people_without_links"]
-    said = f"{counted(people, 'person', 'people')}, {counted(links, 'link')}, people without links: {alone:,}."
-    if nodes is None and links and not alone:
-        said += (
-            " A table of links cannot name people without links: give everybody's table with --nodes to include them."
-        )
-    return [said]
+def counts_in_words(counts: Mapping[str, int]) -> str:
+    """Say how many people and links there are."""
+    people, links = counted(counts["people"], "person", "people"), counted(counts["links"], "link")
+    return f"{people}, {links}, people without links: {counts['people_without_links']:,}."

@@ -13,8 +13,10 @@ from rich.table import Table
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.acceptance import acceptance_in_words
 from veilgraph.cli._common import check_new, needs_extra, show_progress
-from veilgraph.cli.options import JsonOption, takes_groups
+from veilgraph.cli.neighbour_plan import Asked, NeighbourAdvice, advise
+from veilgraph.cli.options import JsonOption, Settings, takes_groups
 from veilgraph.cli.output import Sentence, emit
+from veilgraph.errors import RunError
 from veilgraph.graph import Graph
 from veilgraph.privacy.epsilon import NeighbourRelation, show_epsilon, state_epsilon
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism, describe
@@ -28,36 +30,68 @@ if TYPE_CHECKING:
 class _PublicOptions:
     """What is public: schema, graph and the name of the label."""
 
-    schema: Annotated[Path, typer.Option(help="Schema of features and classes, .toml.")]
-    graph: Annotated[Path, typer.Option(help="Public graph: edge table, .csv or .parquet.")]
+    schema: Annotated[Path | None, typer.Option(help="Schema of features and classes, .toml.")] = None
+    graph: Annotated[Path | None, typer.Option(help="Public graph: edge table, .csv or .parquet.")] = None
     nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', if some have no edge.")] = None
-    label: Annotated[str, typer.Option(help="Name of the label.")] = "label"
+    label: Annotated[str, typer.Option(help="The question, which is the name of the label.")] = "label"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _BeliefOptions:
-    """What is believed about the people."""
+class _Believed(Settings):
+    """What is believed about the people, and the seed."""
 
     label_share: Annotated[float, typer.Option(help="Share of people who will report a label.")] = 0.75
     homophily: Annotated[
-        list[float] | None, typer.Option(help="Share of edges within a class, if you know it; twice for a range.")
+        list[float] | None, typer.Option(help="Share of edges within a class, if known, or a range: 0.6,0.9.")
     ] = None
     feature_signal: Annotated[
-        list[float] | None,
-        typer.Option(help="Dependence of features on the class, 0 to 1; twice for a range. Default 0 to 0.3."),
+        list[float] | None, typer.Option(help="Dependence of features on the class, or a range; default: 0,0.3.")
     ] = None
+    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0
+    people: Annotated[int | None, typer.Option(help="Private neighbours: number of people.")] = None
+    degree: Annotated[float | None, typer.Option(help="Private neighbours: how many a person lists, roughly.")] = None
+    classes: Annotated[int | None, typer.Option(help="Private neighbours: number of classes.")] = None
+    answer: Annotated[
+        str | None, typer.Option(help="Private neighbours: histogram or list for one entry, class for any two lists.")
+    ] = None
+    epsilon_x: Annotated[
+        float | None, typer.Option(help="Private neighbours: budget of each sampled feature; default: none.")
+    ] = None
+    sampled: Annotated[int | None, typer.Option(help="Private neighbours: number of sampled features.")] = None
+
+    def about_neighbours(self, epsilon: float) -> NeighbourAdvice:
+        """Return a plan for private neighbours."""
+        if self.people is None or self.degree is None or self.classes is None:
+            raise RunError("who is asked? give --set people=..., --set degree=... and --set classes=...")
+        asked = Asked(epsilon=epsilon, people=self.people, degree=self.degree, classes=self.classes, answer=self.answer)
+        return advise(asked, homophily=self.homophily, epsilon_x=self.epsilon_x, sampled=self.sampled, seed=self.seed)
 
 
 @takes_groups
 def plan(
-    epsilon: Annotated[float, typer.Option(help="Total user-level epsilon of a report, any two records.")],
+    epsilon: Annotated[
+        float, typer.Option(help="Total of a report, user level (any two records); of private neighbours, see there.")
+    ],
     public: _PublicOptions,
-    believed: _BeliefOptions,
-    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="The plan to write, .json, for 'campaign new --plan'.")] = None,
+    believed: _Believed,
+    private_contacts: Annotated[
+        bool,
+        typer.Option(
+            "--private-neighbours",
+            help="Nobody holds the graph: plan label and waves, under the relation of the answer.",
+        ),
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="The plan to write, .json, for 'veilgraph init --plan'.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Recommend how to spend a total epsilon, and say which accuracy to expect, from public information alone."""
+    if private_contacts:
+        if public != _PublicOptions() or out is not None:
+            raise RunError("a plan of private neighbours has no files: leave out --schema, --graph, --nodes and --out")
+        emit(believed.about_neighbours(epsilon), as_json=as_json)
+        return
+    if public.schema is None or public.graph is None:
+        raise RunError("what is asked of whom? give --schema and --graph, or --private-neighbours")
     with needs_extra("lab"):
         from veilgraph.experiments.budget_planner import FEATURE_SIGNALS, Beliefs, plan_collection
     from veilgraph.campaign.plan import CampaignPlan
@@ -78,7 +112,7 @@ def plan(
                 homophily=(min(homophily), max(homophily)) if homophily else None,
                 feature_signal=(min(signal), max(signal)) if signal else FEATURE_SIGNALS,
             ),
-            seed=seed,
+            seed=believed.seed,
             progress=progress,
         )
     best = found.recommended
@@ -87,7 +121,7 @@ def plan(
             schema=schema, graph=graph, label=public.label, feature_mechanism=best.features, label_mechanism=best.label
         )
         write_atomically(out, made.to_json() + "\n")
-    emit(Recommendation(found, homophily_known=bool(homophily), out=out), as_json=as_json)
+    emit(Recommendation(found, public, homophily_known=bool(homophily), out=out), as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -96,11 +130,13 @@ class Recommendation:
 
     Attributes:
         plan: the plan.
+        public: what it was made for.
         homophily_known: whether the homophily was given.
         out: the file of the plan; None if it is not written.
     """
 
     plan: Plan
+    public: _PublicOptions
     homophily_known: bool
     out: Path | None
 
@@ -126,10 +162,9 @@ class Recommendation:
 
     @property
     def _next_command(self) -> str:
-        return (
-            f'veilgraph campaign new --plan {shlex.quote(str(self.out or "plan.json"))} --purpose "..." '
-            '--contact "..." --closes 2030-12-31 --out campaign.json'
-        )
+        people = [] if self.public.nodes is None else ["--people", str(self.public.nodes)]
+        files = ["--plan", str(self.out or "plan.json"), *people, "--links", str(self.public.graph)]
+        return f'veilgraph init FOLDER {shlex.join(files)} --purpose "..." --contact "..." --closes 2030-12-31'
 
 
 def _design(candidate: Candidate) -> dict[str, Any]:
@@ -183,7 +218,7 @@ def _accuracy_in_words(found: Plan, *, homophily_known: bool) -> list[str]:
     for homophily, accuracy in found.accuracy_by_homophily:
         lines.append("  draws of homophily {:.0%} to {:.0%}: accuracy {:.0%} to {:.0%}".format(*homophily, *accuracy))
     if not homophily_known:
-        lines.append("If you know it from elsewhere, say so: --homophily 0.8, or twice for a range.")
+        lines.append("If you know it from elsewhere, say so: --set homophily=0.8, or 0.6,0.9 for a range.")
     return lines
 
 

@@ -50,7 +50,7 @@ def receipt(
     keys_file: Annotated[
         Path | None, typer.Option(help="For the organiser: file of the collector's secret keys.")
     ] = None,
-    store: DeviceFolder = None,
+    device_folder: DeviceFolder = None,
     as_json: JsonOption = False,
 ) -> None:
     """List everything that this device has answered, what it cost, and your limit; with RECEIPT, check that receipt.
@@ -61,7 +61,7 @@ def receipt(
     if receipt is None:
         if url is not None or keys_file is not None:
             raise RunError("which receipt? give its file, or leave out --url and --keys-file to list what was answered")
-        kept = read_ledger(store or default_device_folder())
+        kept = read_ledger(device_folder or default_device_folder())
         emit(Facts(_ledger_document(kept), _ledger_in_words(kept)), as_json=as_json)
         return
     if (url is None) == (keys_file is None):

@@ -1,35 +1,66 @@
-"""`veilgraph withdraw`: a person takes back a report, or objects before there is one."""
+"""`veilgraph withdraw`: a person takes back a report or objects before there is one, or the owner does so for them."""
 
 from __future__ import annotations
 
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from veilgraph.atomic_files import write_atomically
+from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import check_new, confirm_withdrawal
-from veilgraph.cli.options import AttemptsOption, CollectorOption, JsonOption, YesOption
+from veilgraph.cli.named_files import Place, administered
+from veilgraph.cli.options import CollectorOption, JsonOption, PlaceStoreOption, YesOption
 from veilgraph.cli.output import Facts, emit
-from veilgraph.client import Patience
 from veilgraph.client import withdraw as send_withdrawal
+from veilgraph.errors import RunError
+from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.strict_json import canonical_json
+
+_WHO = "give FOLDER and NODE as the owner of the collection, or NODE with --url and --token as the person"
 
 
 def withdraw(
-    node: Annotated[str, typer.Argument(help="Your node in the public graph.", metavar="NODE")],
-    url: CollectorOption,
-    token: Annotated[str, typer.Option(help="The node's token.", envvar="VEILGRAPH_TOKEN")],
-    receipt: Annotated[Path | None, typer.Option(help="File to write the collector's receipt to.")] = None,
-    attempts: AttemptsOption = 8,
+    who: Annotated[
+        list[str],
+        typer.Argument(
+            help="Your node, with --url. The owner: folder of the collection, and the person's node.",
+            metavar="[FOLDER] NODE",
+        ),
+    ],
+    url: CollectorOption | None = None,
+    token: Annotated[str | None, typer.Option(help="With --url: the node's token.", envvar="VEILGRAPH_TOKEN")] = None,
+    receipt: Annotated[Path | None, typer.Option(help="With --url: file to write the collector's receipt to.")] = None,
+    objection: Annotated[
+        bool,
+        typer.Option("--objection", help="Owner: NODE has not answered, and objects: no report, no reminder."),
+    ] = False,
+    store: PlaceStoreOption = None,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Withdraw your report, or object before there is one: the collector stores none of this node again."""
+    """Delete the reports of a person, who withdraws or objects: none of this node is stored or reminded again.
+
+    The person does so with --url and their token. The owner, whom they ask, gives the folder of the collection.
+    """
+    if len(who) == 2 and url is None and receipt is None:
+        emit(_for_a_person(Path(who[0]), who[1], store, objection=objection, yes=yes), as_json=as_json)
+        return
+    if len(who) != 1 or url is None or objection or store is not None:
+        raise RunError(f"who withdraws is not clear: {_WHO}")
+    if token is None:
+        raise RunError("the token is missing: give --token, or VEILGRAPH_TOKEN")
+    emit(_by_the_person(url, who[0], token, receipt, yes=yes), as_json=as_json)
+
+
+def _by_the_person(url: str, node: str, token: str, receipt: Path | None, *, yes: bool) -> Facts:
     check_new(receipt, "--receipt")
     if not yes:
         confirm_withdrawal(node)
-    confirmed = send_withdrawal(url, node, token, patience=Patience(attempts=attempts))
+    confirmed = send_withdrawal(url, node, token)
     if receipt is not None:
         write_atomically(receipt, canonical_json(confirmed.document) + "\n")
     done = "is out of this campaign" if confirmed else "was out of this campaign before"
@@ -40,4 +71,32 @@ def withdraw(
         "What this device drew stays here, and its cost still counts: a report may have been read or copied before.",
         f"Receipt: {confirmed.signature}" if receipt is None else f"The receipt is in {receipt}.",
     ]
-    emit(Facts({"node": node, "status": status, "receipt": confirmed.document}, sentences), as_json=as_json)
+    return Facts({"node": node, "status": status, "receipt": confirmed.document}, sentences)
+
+
+def _for_a_person(folder: Path, node: str, store: str | None, *, objection: bool, yes: bool) -> Facts:
+    place, name = Place.at(folder), check_node(node)
+    campaign = place.campaign
+    if place.home is not None and name not in (*place.home.graph.names, *place.home.optional.names_joined):
+        raise RunError(f"node {name!a} is not among the people of {folder}: check its name")
+    with closing(administered(place.store(store))) as opened:
+        if opened.reports.standing(campaign.series, name).value == "missing" and not objection:
+            raise RunError(
+                f"the store holds no report of node {name!a} in this campaign: check its name, and give "
+                "--objection if the person has not answered and does not want to"
+            )
+        if not yes:
+            confirm_withdrawal(name)
+        _, is_new = opened.withdrawals.withdraw(campaign.series, name, now=time.time(), actor="owner")
+        gone = {
+            "withdrawals": opened.withdrawals.count(campaign.series),
+            "objections": opened.withdrawals.objections(campaign.series),
+        }
+    total = f"{counted(gone['withdrawals'], 'withdrawal')} and {counted(gone['objections'], 'objection')}"
+    sentences = [
+        f"Node {name!a}: what was stored of it is deleted, and nothing is stored again. It is not reminded."
+        if is_new
+        else f"Node {name!a} withdrew or objected before.",
+        f"The campaign has {total}. Models that were trained before hold what was withdrawn: train again.",
+    ]
+    return Facts({"node": name, "status": "withdrawn" if is_new else "withdrawn before", **gone}, sentences)

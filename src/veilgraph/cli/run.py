@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +11,9 @@ from rich.table import Table
 
 from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.completion import complete_dataset
-from veilgraph.cli.options import DeviceOption, FetchedDataOption, JsonOption, takes_groups
-from veilgraph.cli.output import Sentence, emit
+from veilgraph.cli.neighbour_run import run_neighbours
+from veilgraph.cli.options import DeviceOption, JsonOption, Settings, takes_groups
+from veilgraph.cli.output import Facts, Sentence, emit
 from veilgraph.errors import RunError
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.epsilon import show_epsilon
@@ -24,64 +25,77 @@ if TYPE_CHECKING:
     from veilgraph.pages.curve_page import CampaignFiles
 
 _PRINTED = ("accuracy_mean", "accuracy_std", "epsilon_user_level")
-_SAMPLED = 10
+_SAMPLED, _SEEDS, _NEIGHBOURS_EPSILON = 10, 5, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class _BudgetOptions:
-    """The totals of a curve, or one budget instead."""
+class _Rare(Settings):
+    """One budget instead of the curve, how models are trained, and private neighbours."""
 
-    epsilon: Annotated[
-        list[float] | None,
-        typer.Option(help="Total of the curve, user level (any two records); repeat it. Default: 0.25 to 8."),
+    epsilon_y: Annotated[
+        float | None, typer.Option(help="One budget instead of the curve, of the label; private neighbours: default 2.")
     ] = None
     epsilon_x: Annotated[
-        float | None, typer.Option(help="One budget instead of the curve: of each sampled feature.")
+        float | None, typer.Option(help="One budget instead of the curve, of each sampled feature.")
     ] = None
-    epsilon_y: Annotated[float | None, typer.Option(help="One budget instead of the curve: of the label.")] = None
-    sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = _SAMPLED
-
-    @property
-    def of_one_collection(self) -> PrivacyBudget | None:
-        """The budget of a single collection; None for the curve."""
-        return PrivacyBudget.of_one_collection(
-            totals=self.epsilon or (), epsilon_x=self.epsilon_x, epsilon_y=self.epsilon_y, sampled=self.sampled
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _TrainingOptions:
-    """How models are trained, and how often."""
-
+    sampled: Annotated[int | None, typer.Option(help="Number of features that each person samples; default: 10.")] = (
+        None
+    )
     backbone: Annotated[str, typer.Option(help="sage, gcn or gat.")] = "sage"
-    seeds: Annotated[int, typer.Option(help="Independent repetitions.")] = 5
     feature_hops: Annotated[int | None, typer.Option(help="K_x; default: from the graph.")] = None
     label_hops: Annotated[int | None, typer.Option(help="K_y; default: from the graph.")] = None
     clusters: Annotated[int, typer.Option(help="C, the number of clusters (bags).")] = 16
     llp_weight: Annotated[float, typer.Option(help="alpha, the weight of the bags in the loss.")] = 1.0
     epochs: Annotated[int, typer.Option(help="Training epochs of every GNN.")] = 100
+    edge_epsilon: Annotated[
+        list[float] | None, typer.Option(help="Private neighbours: budgets of a list; default: 1,2,4,8.")
+    ] = None
+    first_seed: Annotated[int, typer.Option(help="Private neighbours: the first seed.")] = 0
+    data_dir: Annotated[str | None, typer.Option(help="Folder of fetched data sets, and of your own.")] = None
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """The settings of a configuration."""
-        named = {"clusters": "num_clusters"}
-        return {named.get(name, name): value for name, value in asdict(self).items()}
+    def folder(self) -> Path | None:
+        """Folder of data sets."""
+        return None if self.data_dir is None else Path(self.data_dir)
+
+    @property
+    def drawn(self) -> int:
+        """Number of features that each person samples."""
+        return _SAMPLED if self.sampled is None else self.sampled
+
+    def one_budget(self, totals: list[float] | None) -> PrivacyBudget | None:
+        """Return the budget of a single collection; None for the curve."""
+        return PrivacyBudget.of_one_collection(
+            totals=totals or (), epsilon_x=self.epsilon_x, epsilon_y=self.epsilon_y, sampled=self.drawn
+        )
+
+    def configuration(self, seeds: int) -> dict[str, Any]:
+        """Return what a configuration takes besides its budgets."""
+        names = ("backbone", "feature_hops", "label_hops", "llp_weight", "epochs")
+        return {name: getattr(self, name) for name in names} | {"num_clusters": self.clusters, "seeds": seeds}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _JobOptions:
-    """Where results go, and what computes them."""
+    """How often, where results go, and what computes them."""
 
-    out: Annotated[Path | None, typer.Option(help="Folder of results; default: named in runs/ by the settings.")] = None
+    seeds: Annotated[int | None, typer.Option(help="Independent repetitions; default: 5, of private neighbours 3.")] = (
+        None
+    )
+    out: Annotated[Path | None, typer.Option(help="Folder of results; default: runs/NAME-..., by the settings.")] = None
     device: DeviceOption = "auto"
-    data_dir: FetchedDataOption = None
+
+    @property
+    def repetitions(self) -> int:
+        """Number of repetitions of a simulation on a known graph."""
+        return _SEEDS if self.seeds is None else self.seeds
 
 
 @dataclass(frozen=True, kw_only=True)
 class _OwnOptions:
     """A reader's own graph and records."""
 
-    edges: Annotated[Path | None, typer.Option(help="Your own graph: edge table, .csv or .parquet.")] = None
+    graph: Annotated[Path | None, typer.Option(help="Your own graph: edge table, .csv or .parquet.")] = None
     nodes: Annotated[Path | None, typer.Option(help="Your own records: node table with a column 'id'.")] = None
     schema: Annotated[Path | None, typer.Option(help="Your own schema, .toml.")] = None
     label: Annotated[str | None, typer.Option(help="The node table's column that holds the class.")] = None
@@ -91,11 +105,11 @@ class _OwnOptions:
         """The tables, all four; None if none is given."""
         from veilgraph.datasets.table_folder import TableFolder
 
-        if self.edges is None and self.nodes is None and self.schema is None and self.label is None:
+        if self.graph is None and self.nodes is None and self.schema is None and self.label is None:
             return None
-        if self.edges is None or self.nodes is None or self.schema is None or self.label is None:
-            raise RunError("for your own data give all four: --edges, --nodes, --schema and --label")
-        return TableFolder(edges=self.edges, nodes=self.nodes, schema=self.schema, label=self.label)
+        if self.graph is None or self.nodes is None or self.schema is None or self.label is None:
+            raise RunError("for your own data give all four: --graph, --nodes, --schema and --label")
+        return TableFolder(edges=self.graph, nodes=self.nodes, schema=self.schema, label=self.label)
 
 
 @takes_groups
@@ -108,17 +122,29 @@ def run(
             autocompletion=complete_dataset,
         ),
     ] = "voters",
-    budget: _BudgetOptions,
-    training: _TrainingOptions,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(help="Total of the curve, user level (any two records); repeat it. Default: 0.25 to 8."),
+    ] = None,
+    rare: _Rare,
     job: _JobOptions,
     own: _OwnOptions,
+    private_contacts: Annotated[
+        bool,
+        typer.Option("--private-neighbours", help="Nobody holds the graph: accuracy over the edge epsilon instead."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what can be learned at which epsilon: simulate collections, learn from their reports, write a page.
 
-    With --epsilon-x or --epsilon-y it simulates one collection with that budget, in more detail.
+    With --set epsilon_x=... or epsilon_y=... it simulates one collection with that budget, in more detail.
     """
-    one_budget = budget.of_one_collection
+    if private_contacts:
+        if epsilon or own != _OwnOptions():
+            raise RunError("private neighbours are simulated on --dataset: leave out --epsilon and your own tables")
+        emit(_of_neighbours(dataset, rare, job), as_json=as_json)
+        return
+    one_budget = rare.one_budget(epsilon)
     with needs_extra("lab"):
         from veilgraph.experiments.privacy_curve import TOTALS, CurveConfiguration, run_curve
         from veilgraph.experiments.single_run import RunConfiguration, run_comparison
@@ -126,22 +152,30 @@ def run(
         from veilgraph.pages.curve_page import write_curve_page
         from veilgraph.pages.run_page import write_run_page
     resolve_device(job.device)
-    private, files = _load(dataset, job.data_dir, own.tables)
-    settings = training.settings
+    private, files = _load(dataset, rare.folder, own.tables)
+    settings = rare.configuration(job.repetitions)
     if one_budget is not None:
         single = RunConfiguration(budget=one_budget, **settings)
-        folder = job.out or Path("runs") / _budget_name(private.name, one_budget, training)
+        folder = job.out or Path("runs") / _budget_name(private.name, one_budget, settings)
         with show_progress("run") as progress:
             result = run_comparison(private, single, folder, device=job.device, progress=progress)
         write_run_page(result, folder)
         emit(SingleRun(result, folder), as_json=as_json)
         return
-    curve = CurveConfiguration(totals=tuple(budget.epsilon or TOTALS), sampled=budget.sampled, **settings)
-    folder = job.out or Path("runs") / _curve_name(private.name, budget, training)
+    curve = CurveConfiguration(totals=tuple(epsilon or TOTALS), sampled=rare.drawn, **settings)
+    folder = job.out or Path("runs") / _curve_name(private.name, epsilon, rare.drawn, settings)
     with show_progress("run") as progress:
         result = run_curve(private, curve, folder, device=job.device, progress=progress)
     write_curve_page(result, folder, files)
     emit(CurveRun(result, folder, files), as_json=as_json)
+
+
+def _of_neighbours(dataset: str, rare: _Rare, job: _JobOptions) -> Facts:
+    """Simulate answers about private neighbour lists."""
+    settings = {"epsilon_x": rare.epsilon_x, "sampled": rare.sampled, "edge_epsilons": rare.edge_epsilon}
+    settings |= {"seeds": job.seeds, "first_seed": rare.first_seed}
+    epsilon_y = _NEIGHBOURS_EPSILON if rare.epsilon_y is None else rare.epsilon_y
+    return run_neighbours(dataset, rare.folder, job.out, epsilon_y=epsilon_y, **settings)
 
 
 def _load(dataset: str, data_dir: Path | None, own: TableFolder | None) -> tuple[PrivateGraph, CampaignFiles]:
@@ -161,15 +195,15 @@ def _load(dataset: str, data_dir: Path | None, own: TableFolder | None) -> tuple
     return private, CampaignFiles(str(tables.schema), str(tables.edges), str(tables.nodes), tables.label)
 
 
-def _budget_name(dataset: str, budget: PrivacyBudget, training: _TrainingOptions) -> str:
+def _budget_name(dataset: str, budget: PrivacyBudget, settings: dict[str, Any]) -> str:
     features = f"-x{budget.epsilon_x:g}-m{budget.sampled}" if budget.collects_features else ""
-    return f"{dataset}{features}-y{budget.epsilon_y:g}-{training.backbone}-{training.seeds}seeds"
+    return f"{dataset}{features}-y{budget.epsilon_y:g}-{settings['backbone']}-{settings['seeds']}seeds"
 
 
-def _curve_name(dataset: str, budget: _BudgetOptions, training: _TrainingOptions) -> str:
-    given = "".join(f"-e{total:g}" for total in sorted(budget.epsilon or ()))
-    drawn = "" if budget.sampled == _SAMPLED else f"-m{budget.sampled}"
-    return f"{dataset}-curve{given}{drawn}-{training.backbone}-{training.seeds}seeds"
+def _curve_name(dataset: str, totals: list[float] | None, sampled: int, settings: dict[str, Any]) -> str:
+    given = "".join(f"-e{total:g}" for total in sorted(totals or ()))
+    drawn = "" if sampled == _SAMPLED else f"-m{sampled}"
+    return f"{dataset}-curve{given}{drawn}-{settings['backbone']}-{settings['seeds']}seeds"
 
 
 @dataclass(frozen=True)

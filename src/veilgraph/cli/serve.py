@@ -1,7 +1,8 @@
-"""`veilgraph serve`: collect the reports of one campaign, or of several."""
+"""`veilgraph serve`: collect the reports of one collection, or of several."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,39 +11,41 @@ import typer
 
 from veilgraph.campaign.notice import time_in_words
 from veilgraph.cli._common import echo, needs_extra
-from veilgraph.cli.named_files import CollectionOptions
-from veilgraph.cli.options import takes_groups
+from veilgraph.cli.named_files import is_campaign_file
+from veilgraph.cli.options import Settings, takes_groups
+from veilgraph.collection import Collection
 from veilgraph.errors import RunError
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
+    from veilgraph.collector.campaign_files import CampaignFiles
     from veilgraph.collector.served_campaign import ServedCampaign
 
-_REQUIRED = ("campaign", "graph", "keys_file", "admin_token_file")
+_REQUIRED = ("graph", "keys_file", "admin_token_file")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _SecretOptions:
-    """Secrets of one campaign."""
+class _FileOptions:
+    """The files of a campaign alone, and the store."""
 
+    graph: Annotated[
+        Path | None, typer.Option(help="With a campaign alone: public graph, edge table, .csv or .parquet.")
+    ] = None
+    nodes: Annotated[
+        Path | None, typer.Option(help="With a campaign alone: node table with a column 'id', for nodes without edges.")
+    ] = None
     keys_file: Annotated[
-        Path | None, typer.Option(help="Without FOLDER: keys of participants' tokens, one per line.")
+        Path | None, typer.Option(help="With a campaign alone: keys of participants' tokens, one per line.")
     ] = None
-    admin_token_file: Annotated[Path | None, typer.Option(help="Without FOLDER: file with the admin token.")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _PeopleOptions:
-    """Who else may come in: other roles, and people who joined later."""
-
-    roles_file: Annotated[
-        Path | None,
+    admin_token_file: Annotated[
+        Path | None, typer.Option(help="With a campaign alone: file with the owner's token.")
+    ] = None
+    store: Annotated[
+        str | None,
         typer.Option(
-            help="Tokens of viewer, auditor and scraper, .toml; none of them can export.", envvar="VEILGRAPH_ROLES"
+            help="Database of the reports, sqlite:///FILE or postgresql://...; of folders, default: DATABASE_URL, or a "
+            "file in each."
         ),
-    ] = None
-    joined: Annotated[
-        Path | None, typer.Option(help="Node table with a column 'id': nodes that joined later, and may report too.")
     ] = None
 
 
@@ -58,101 +61,121 @@ class _AddressOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ShownOptions:
-    """What the dashboard shows, and the folder of a series."""
+class _Rare(Settings):
+    """What few collections need."""
 
-    plausible: Annotated[
-        Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm on the dashboard.")
-    ] = None
-    assessment: Annotated[
-        Path | None, typer.Option(help="File that 'campaign progress --out' writes; the dashboard shows it.")
-    ] = None
+    rate: Annotated[float, typer.Option(help="Maximum requests per second of one address, 0 for no limit.")] = 50.0
     assess_every: Annotated[
-        str | None, typer.Option(help="Run 'campaign progress' this often, such as 6h, and write --assessment.")
+        str | None, typer.Option(help="Compute 'is it enough yet?' for the dashboard this often, such as 6h.")
     ] = None
-    tables: Annotated[
-        Path | None,
-        typer.Option(
-            help="Private neighbours: folder of the published waves. Its newest wave is served, and later ones are "
-            "taken up without a restart."
-        ),
-    ] = None
+    assessment: Annotated[str | None, typer.Option(help="Campaign alone: file that 'status --out' writes.")] = None
+    roles_file: Annotated[str | None, typer.Option(help="Campaign alone: tokens of other roles, .toml.")] = None
+    joined: Annotated[str | None, typer.Option(help="Campaign alone: node table of people who joined later.")] = None
+    plausible: Annotated[str | None, typer.Option(help="Campaign alone: plausible class shares, .toml.")] = None
+    tables: Annotated[str | None, typer.Option(help="Campaign alone: folder of waves about private neighbours.")] = None
+
+    @property
+    def files(self) -> dict[str, Any]:
+        """What is said about files, by the names of `CampaignFiles`."""
+        given = {name: value for name, value in asdict(self).items() if name != "rate" and value is not None}
+        return {name: value if name == "assess_every" else Path(value) for name, value in given.items()}
 
 
 @takes_groups
 def serve(
     *,
-    collection: CollectionOptions,
-    secret: _SecretOptions,
-    campaigns: Annotated[
-        Path | None,
-        typer.Option(
-            help="Several campaigns, .toml: a table [NAME] for each, with the options of one; served at /c/NAME/."
+    places: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folder of a collection, or several, served at /c/NAME/; or a campaign alone, .json; or the files of "
+            "several campaigns, .toml.",
+            metavar="FOLDER...",
         ),
-    ] = None,
-    people: _PeopleOptions,
+    ],
+    named: _FileOptions,
     address: _AddressOptions,
-    shown: _ShownOptions,
-    rate: Annotated[float, typer.Option(help="Maximum requests per second of one address; 0 means no limit.")] = 50.0,
+    rare: _Rare,
     check: Annotated[
         bool, typer.Option("--check", help="Read and check all files, and end; the store is not opened.")
     ] = False,
 ) -> None:
     """Collect reports over HTTP until stopped; every acknowledged report is on disk."""
     with needs_extra("collector"):
-        from veilgraph.collector.campaign_files import make_collector
+        from veilgraph.collector.campaign_files import load_campaigns, make_collector, make_collector_of_several
         from veilgraph.collector.server import serve as serve_app
 
-    files = _files_of(collection, secret, campaigns)
-    store = files.pop("store", None)
-    if store is None:
-        raise RunError("the store is missing: give FOLDER, the folder of a collection, or --store")
-    given = {name: value for name, value in (asdict(people) | asdict(shown)).items() if value is not None}
-    given = {name: value for name, value in files.items() if value is not None} | given
-    served = _read(given, campaigns, store, is_check=check)
-    if not check:
-        app = make_collector(served, store=store, rate=rate)
+    served: Mapping[str, ServedCampaign]
+    if len(places) == 1 and places[0].suffix != ".toml":
+        files, store = _one(places[0], named, rare)
+        one = files.load(store=store, is_check=check)
+        served, app = {"": one}, None if check else make_collector(one, store=store, rate=rare.rate)
+    else:
+        campaigns, stores = _several(places, named, rare)
+        served = load_campaigns(campaigns, places[0], stores=stores, is_check=check)
+        app = None if check else make_collector_of_several(served, stores=stores, rate=rare.rate)
+    if app is not None:
         serve_app(app, host=address.host, port=address.port, trusted_proxy=address.trusted_proxy)
         return
-    places = {f"/c/{name}/": each for name, each in served.items()} if isinstance(served, dict) else {"/": served}
-    for place, each in places.items():
-        closes = time_in_words(each.campaign.notice.closes)
+    for name, each in served.items():
+        closes, place = time_in_words(each.campaign.notice.closes), f"/c/{name}/" if name else "/"
         echo(f"{place}: campaign {each.campaign.id}, {counted(each.campaign.nodes, 'node')}, open until {closes}.")
     echo("All files are in order.")
 
 
-def _files_of(collection: CollectionOptions, secret: _SecretOptions, campaigns: Path | None) -> dict[str, Any]:
-    """Return the files of one campaign and the store, by the names of their options."""
-    home, named = collection.collection, asdict(secret)
-    if home is None:
-        return {name: value for name, value in (asdict(collection) | named).items() if name != "folder"}
-    if campaigns is not None:
-        raise RunError(f"{home.folder} is one collection: leave --campaigns out")
-    if twice := [name for name, path in named.items() if path is not None]:
+def _one(place: Path, named: _FileOptions, rare: _Rare) -> tuple[CampaignFiles, str]:
+    """Return the files and the store of a folder, or of a campaign alone."""
+    from veilgraph.collector.campaign_files import CampaignFiles
+
+    if not is_campaign_file(place):
+        return _of_folder(Collection.open(place), named, rare)
+    given = {name: value for name, value in asdict(named).items() if value is not None}
+    if missing := [name for name in (*_REQUIRED, "store") if name not in given]:
+        raise RunError(
+            f"a campaign alone needs more: give {', '.join(map(_option, missing))}, or the folder of the collection"
+        )
+    store = given.pop("store")
+    return CampaignFiles(campaign=place, **given, **rare.files), store
+
+
+def _of_folder(home: Collection, named: _FileOptions, rare: _Rare) -> tuple[CampaignFiles, str]:
+    """Return the files and the store of a folder; files that the owner made there are taken as well."""
+    from veilgraph.collector.campaign_files import CampaignFiles
+
+    if twice := [name for name, value in asdict(named).items() if value is not None and name != "store"]:
         raise RunError(f"{home.folder} has this file: leave {_option(twice[0])} out")
-    return asdict(collection.files()) | {
-        "keys_file": home.keys_file,
-        "admin_token_file": home.admin_token_file,
-        "tables": home.waves,
-    }
+    graph, nodes = home.graph_files
+    optional = {"roles_file": home.optional.roles, "joined": home.optional.joined, "plausible": home.optional.plausible}
+    found: dict[str, Any] = {name: path for name, path in optional.items() if path.is_file()}
+    files = CampaignFiles(
+        campaign=home.campaign_file,
+        graph=graph,
+        nodes=nodes,
+        keys_file=home.keys_file,
+        admin_token_file=home.admin_token_file,
+        **{"tables": home.waves, "assessment": home.optional.assessment} | found | rare.files,
+    )
+    return files, named.store or home.store.url
 
 
-def _read(
-    given: dict[str, Any], campaigns: Path | None, store: str, *, is_check: bool
-) -> ServedCampaign | dict[str, ServedCampaign]:
-    """Read the files of one campaign, or of several that a table names."""
-    from veilgraph.collector.campaign_files import CampaignFiles, load_campaigns
+def _several(
+    places: list[Path], named: _FileOptions, rare: _Rare
+) -> tuple[Mapping[str, CampaignFiles], Mapping[str, str]]:
+    """Return the files and the stores of several folders, or of the campaigns in a file, by name."""
+    from veilgraph.collector.campaign_files import check_name, read_campaigns
 
-    if campaigns is None:
-        if missing := [name for name in _REQUIRED if name not in given]:
-            raise RunError(
-                f"{_option(missing[0])} is missing: give {', '.join(map(_option, _REQUIRED))} for one campaign, "
-                "or --campaigns for several"
-            )
-        return CampaignFiles(**given).load(store=store, is_check=is_check)
-    if given:
-        raise RunError(f"{_option(next(iter(given)))} is of one campaign: write it into its table in {campaigns}")
-    return load_campaigns(campaigns, store=store, is_check=is_check)
+    if places[0].suffix == ".toml" and len(places) == 1:
+        given = [name for name, value in asdict(named).items() if value is not None and name != "store"]
+        if given := [*given, *rare.files]:
+            raise RunError(f"{given[0]} is of one campaign: write it into its table in {places[0]}")
+        campaigns = read_campaigns(places[0])
+        if named.store is None:
+            raise RunError(f"the store of the campaigns in {places[0]} is missing: give --store")
+        return campaigns, dict.fromkeys(campaigns, named.store)
+    folders = {check_name(place.resolve().name): Collection.open(place) for place in places}
+    if len(folders) < len(places):
+        raise RunError("two of these folders have one name, which is a part of their address: rename one")
+    both = {name: _of_folder(home, named, rare) for name, home in folders.items()}
+    return {name: files for name, (files, _) in both.items()}, {name: store for name, (_, store) in both.items()}
 
 
 def _option(name: str) -> str:

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 def shard(
     collection: GraphOptions,
     out: Annotated[Path, typer.Option(help="Folder to write; it must not exist yet.")],
-    campaign: Annotated[
-        Path | None, typer.Option(help="Without FOLDER: campaign that the reports answer, .json; on this graph.")
-    ] = None,
     parts: Annotated[int, typer.Option(help="Number of shards: as many as processes, or more.")] = 64,
     as_json: JsonOption = False,
 ) -> None:
@@ -33,13 +30,9 @@ def shard(
 
     An export of a store, .parquet, is given as --store, too.
     """
-    files, home = collection.graph_files(), collection.collection
-    if home is not None:
-        if campaign is not None:
-            raise RunError(f"{collection.folder} has this file: leave --campaign out")
-        campaign = home.campaign_file
+    files, campaign = collection.graph_files(), collection.campaign
     if (files.store is None) != (campaign is None):
-        raise RunError("--store and --campaign belong together: give both, or neither to write the graph alone")
+        raise RunError("the campaign and --store belong together: give both, or neither to write the graph alone")
     with needs_extra("server"):
         from veilgraph.campaign import Campaign
         from veilgraph.deploy.shard_reports import reports_to_shard

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import secrets
 import shutil
 from dataclasses import replace
@@ -20,7 +22,6 @@ from veilgraph.collection.notice_file import first_texts, read_notice, write_not
 from veilgraph.collection.settings import Settings, write_settings
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph
-from veilgraph.graph.text_tables import write_text_table
 from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -91,13 +92,14 @@ def _campaign(settings: Settings, graph: Graph, plan: CampaignPlan | None) -> Ca
     if not is_answered(campaign.guarantee):
         raise RunError(
             f"the participant's page refuses a collection above an epsilon of {PAGE_LIMIT:g} (user level, any two "
-            "records): give a smaller --epsilon"
+            "records): ask for less"
         )
     return campaign
 
 
 def _asked(settings: Settings, schema: FeatureSchema, graph: Graph, plan: CampaignPlan | None) -> Campaign:
-    if plan is None or plan.draft.feature_mechanism is None:
+    budget = settings.budget
+    if budget.epsilon_x is None if budget is not None else plan is None or plan.draft.feature_mechanism is None:
         schema = schema.label_alone
     first = first_texts(schema, settings.question, purpose=settings.purpose, contact=settings.contact)
     schema = replace(schema, texts={settings.languages[0]: first} | dict(schema.texts))
@@ -108,9 +110,9 @@ def _asked(settings: Settings, schema: FeatureSchema, graph: Graph, plan: Campai
         made = plan.campaign(notice)
         return replace(made, notice=replace(made.notice, texts=schema.texts))
     asked: dict[str, Any] = {"schema": schema, "label": settings.question, "notice": notice}
-    if settings.rounds is not None:
+    if budget is None and settings.rounds is not None:
         return _of_rounds(asked | {"graph": graph}, settings.rounds, settings.epsilon)
-    asked["budget"] = CampaignBudget(epsilon_y=settings.epsilon)
+    asked["budget"] = budget or CampaignBudget(epsilon_y=settings.epsilon)
     if settings.contacts is None:
         return Campaign.new(graph=graph, **asked)
     return begin_series(people=graph, followed_by="lists" if settings.contacts == "list" else "waves", **asked)
@@ -140,10 +142,13 @@ def _fill(draft: Path, settings: Settings, graph: Graph, campaign: Campaign) -> 
     """Write all files of a collection into an empty folder."""
     make_private_folder(draft)
     collection = Collection(draft)
-    people, links = draft / f"people{settings.people.suffix}", None
-    write_atomically(people, settings.people.read_bytes())
+    people, links = draft / f"people{'.csv' if settings.people is None else settings.people.suffix}", None
+    if settings.people is None:
+        write_atomically(people, _ids(graph))
+    else:
+        write_atomically(people, settings.people.read_bytes())
     if settings.links is None:
-        write_atomically(collection.ids_file, write_text_table(["id"], ([name] for name in graph.names)))
+        write_atomically(collection.ids_file, _ids(graph))
     else:
         links = draft / f"links{settings.links.suffix}"
         write_atomically(links, settings.links.read_bytes())
@@ -153,3 +158,10 @@ def _fill(draft: Path, settings: Settings, graph: Graph, campaign: Campaign) -> 
     write_notice(collection.notice_file, campaign, settings.languages)
     write_settings(collection.settings_file, settings, people=people.name, links=None if links is None else links.name)
     write_atomically(collection.campaign_file, campaign.to_json() + "\n", public=True)
+
+
+def _ids(graph: Graph) -> str:
+    """Return a table of ids alone, as an edge table names them: cells for a spreadsheet would have other names."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([["id"], *([name] for name in graph.names)])
+    return text.getvalue()

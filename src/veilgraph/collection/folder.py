@@ -12,6 +12,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
 from veilgraph.collection.models import Models
 from veilgraph.collection.open_document import OpenDocument
+from veilgraph.collection.optional_files import OptionalFiles
 from veilgraph.collection.settings import read_settings
 from veilgraph.collection.store_address import StoreAddress
 from veilgraph.errors import RunError
@@ -117,6 +118,11 @@ class Collection:
     def models(self) -> Models:
         """The models that were trained on the reports."""
         return Models(self.folder / "models")
+
+    @property
+    def optional(self) -> OptionalFiles:
+        """Files that are there only if somebody made them."""
+        return OptionalFiles(self.folder)
 
     @cached_property
     def document(self) -> OpenDocument:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -19,9 +19,11 @@ from jinja2 import Environment, StrictUndefined
 from veilgraph.atomic_files import make_private_folder, write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.notice import time_in_words
+from veilgraph.campaign.report import check_node
 from veilgraph.campaign.tokens import read_keys, token_for
 from veilgraph.collection.folder import Collection
 from veilgraph.errors import RunError
+from veilgraph.graph import read_ids
 from veilgraph.graph.io import read_table
 from veilgraph.graph.text_tables import write_text_table
 
@@ -35,11 +37,13 @@ class Invited(NamedTuple):
 
     Attributes:
         node: the person's id.
+        token: the person's code, which a program sends a report with. Secret.
         link: link to the participant's page, with the person's code. Secret.
         row: other columns of the table of people.
     """
 
     node: str
+    token: str
     link: str
     row: Mapping[str, str]
 
@@ -80,28 +84,66 @@ def check_address(address: str) -> str:
     raise RunError(f"the address is {address!a}: give the https address under which people reach the collector")
 
 
-def invite(collection: Collection, address: str, *, only: Iterable[str] | None = None, name: str = "links") -> Written:
-    """Write links, texts and sheets into the folder `invitations` of a collection.
+@dataclass(frozen=True, kw_only=True)
+class Guests:
+    """Who is invited to which campaign, and where their links are written.
+
+    Attributes:
+        campaign: the document that is open now.
+        keys_file: file of the keys, of which the first signs.
+        tables: tables of people, each with a column `id`.
+        folder: folder of links, texts and sheets.
+    """
+
+    campaign: Campaign
+    keys_file: Path
+    tables: tuple[Path, ...]
+    folder: Path
+
+    @classmethod
+    def of(cls, collection: Collection) -> Guests:
+        """Return everybody whom a collection asks, also who joined later."""
+        joined = (collection.optional.joined,) if collection.optional.joined.is_file() else ()
+        return cls(
+            campaign=collection.campaign,
+            keys_file=collection.keys_file,
+            tables=(collection.people_file, *joined),
+            folder=collection.folder / "invitations",
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """Ids of the people."""
+        return [node for table in self.tables for node in read_ids(table)]
+
+    def invited(self, address: str) -> list[Invited]:
+        """Return everybody in the tables of people, with the other columns of the tables."""
+        key = read_keys(self.keys_file)[0]
+        return [person for table in self.tables for person in _invited(table, self.campaign, key, address)]
+
+
+def invite(guests: Guests, address: str, *, only: Iterable[str] | None = None, name: str = "links") -> Written:
+    """Write links, texts and sheets.
 
     Args:
-        collection: the collection.
+        guests: who is invited.
         address: address under which people reach the collector.
         only: ids of the people to write to; default: everybody who may report.
         name: name of the table, and of the sheets.
     """
     check_address(address)
-    wanted = set(collection.graph.names if only is None else only)
-    people = [person for person in _invited(collection, address) if person.node in wanted]
-    folder = collection.folder / "invitations"
+    wanted = None if only is None else set(only)
+    people = [person for person in guests.invited(address) if wanted is None or person.node in wanted]
+    folder, campaign = guests.folder, guests.campaign
     make_private_folder(folder)
-    columns = list(people[0].row) if people else []
-    rows = [(each.node, each.link, *each.row.values()) for each in people]
-    write_atomically(folder / f"{name}.csv", write_text_table(["id", "link", *columns], rows))
+    columns = list(dict.fromkeys(column for person in people for column in person.row))
+    rows = [(each.node, each.token, each.link, *(each.row.get(name, "") for name in columns)) for each in people]
+    write_atomically(folder / f"{name}.csv", write_text_table(["id", "token", "link", *columns], rows))
     texts = {}
-    for language in languages_of(collection.campaign):
+    for language in languages_of(campaign):
         texts[language] = folder / f"text.{language}.txt"
-        write_atomically(texts[language], letter(collection.campaign, language))
-    write_atomically(folder / f"{name}.html", sheets(collection.campaign, people))
+        write_atomically(texts[language], letter(campaign, language))
+    write_atomically(folder / f"{name}.html", sheets(campaign, people))
     return Written(people=len(people), table=folder / f"{name}.csv", sheets=folder / f"{name}.html", texts=texts)
 
 
@@ -169,17 +211,11 @@ def words_of(language: str) -> dict[str, Any]:
     return found
 
 
-def _invited(collection: Collection, address: str) -> list[Invited]:
-    """Return everybody in the table of people, with the other columns of the table."""
-    campaign, key = collection.campaign, read_keys(collection.keys_file)[0]
-    table = read_table(collection.people_file).fillna("")
-    columns = [str(name) for name in table.columns if name not in ("id", "link")]
+def _invited(people: Path, campaign: Campaign, key: str, address: str) -> Iterator[Invited]:
+    table = read_table(people).fillna("")
+    columns = [str(name) for name in table.columns if name not in ("id", "token", "link")]
     rows = zip(*(map(str, table[name]) for name in columns), strict=True) if columns else repeat(())
-    return [
-        Invited(
-            node,
-            page_link(address, node, token_for(key, campaign.series, node)),
-            dict(zip(columns, row, strict=True)),
-        )
-        for node, row in zip(map(str, table["id"]), rows, strict=False)  # `repeat` does not end
-    ]
+    for name, row in zip(read_ids(people), rows, strict=False):  # `repeat` does not end
+        node = check_node(name)
+        token = token_for(key, campaign.series, node)
+        yield Invited(node, token, page_link(address, node, token), dict(zip(columns, row, strict=True)))

@@ -87,7 +87,7 @@ def serving(collection: Collection) -> Iterator[str]:
         The address of the collector.
     """
     log = collection.folder / "collector.log"
-    words = ["serve", str(collection.folder), "--port", "0", "--rate", "0"]
+    words = ["serve", str(collection.folder), "--port", "0", "--set", "rate=0"]
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 (this program, with a folder as its only value)
             [sys.executable, "-m", "veilgraph", *words],

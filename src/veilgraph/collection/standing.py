@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from veilgraph.campaign import Campaign
 from veilgraph.campaign.assessment import Assessment
 from veilgraph.collection.folder import Collection
 from veilgraph.collector.reminders import nodes_asked, nodes_to_remind
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import TrainingOptions, open_source
 from veilgraph.deploy.assess_collected import assess_collection
+from veilgraph.graph import Graph
 from veilgraph.progress import Watch, unwatched
 
 FEWEST = 20
@@ -26,7 +29,7 @@ class Standing:
     """How a collection stands.
 
     Attributes:
-        folder: its folder.
+        folder: its folder; None if its files were named one by one.
         asked: number of people who are asked now.
         silent: number of those who have not answered, withdrawn or objected.
         withdrawals: number of people who withdrew their report.
@@ -36,7 +39,7 @@ class Standing:
         model: folder of the newest model; None if there is none.
     """
 
-    folder: Path
+    folder: Path | None
     asked: int
     silent: int
     withdrawals: int
@@ -51,8 +54,10 @@ class Standing:
         return self.asked - self.silent - self.withdrawals - self.objections
 
     @property
-    def next(self) -> str:
-        """What to do next, as a command."""
+    def next(self) -> str | None:
+        """What to do next, as a command; None without a folder."""
+        if self.folder is None:
+            return None
         folder = shlex.quote(str(self.folder))
         verdict = "unclear" if self.assessment is None else self.assessment.verdict
         if self.is_open and not self.answered:
@@ -65,7 +70,7 @@ class Standing:
     def document(self) -> dict[str, Any]:
         """The standing as JSON-ready values."""
         return {
-            "folder": str(self.folder),
+            "folder": None if self.folder is None else str(self.folder),
             "asked": self.asked,
             "answered": self.answered,
             "silent": self.silent,
@@ -78,34 +83,73 @@ class Standing:
         }
 
 
-def standing(collection: Collection, *, now: datetime, watch: Watch = unwatched) -> Standing:
+@dataclass(frozen=True, kw_only=True)
+class Stood:
+    """What a standing is computed from.
+
+    Attributes:
+        campaign: the document that is open now.
+        graph: people and links.
+        joined: ids of people who joined later.
+        store: URL of the store; None if there is none yet.
+        tables: folder of the published waves about private contacts; None if people are asked about none.
+        folder: folder of the collection; None if its files were named one by one.
+        model: folder of the newest model; None if there is none.
+    """
+
+    campaign: Campaign
+    graph: Graph
+    joined: Sequence[str] = ()
+    store: str | None
+    tables: Path | None = None
+    folder: Path | None = None
+    model: Path | None = None
+
+    @classmethod
+    def of(cls, collection: Collection) -> Stood:
+        """Return what the folder of a collection holds."""
+        return cls(
+            campaign=collection.campaign,
+            graph=collection.graph,
+            joined=collection.optional.names_joined,
+            store=collection.store.url if collection.store.exists else None,
+            tables=collection.waves,
+            folder=collection.folder,
+            model=collection.models.newest,
+        )
+
+
+def standing(
+    stood: Stood, *, now: datetime, options: TrainingOptions | None = None, watch: Watch = unwatched
+) -> Standing:
     """Return how a collection stands; a model is trained on its reports for that, and not kept.
 
     Args:
-        collection: the collection.
+        stood: what it is computed from.
         now: the time.
+        options: how the model is trained.
         watch: shows the progress.
     """
-    campaign, names = collection.campaign, collection.graph.names
+    campaign, names = stood.campaign, (*stood.graph.names, *stood.joined)
     asked = len(nodes_asked(names, campaign))
     silent, withdrawals, objections = asked, 0, 0
-    if collection.store.exists:
-        with closing(ReportStore.open(collection.store.url, create=False)) as store:
+    if stood.store is not None:
+        with closing(ReportStore.open(stood.store, create=False)) as store:
             silent = len(nodes_to_remind(names, store, campaign))
             withdrawals = store.withdrawals.count(campaign.series)
             objections = store.withdrawals.objections(campaign.series)
     answered = asked - silent - withdrawals - objections
     assessment = None
     if answered >= FEWEST:
-        source = open_source(campaign, collection.graph, store=collection.store.url, tables=collection.waves)
-        assessment = assess_collection(source, TrainingOptions(), now=now, watch=watch)
+        source = open_source(campaign, stood.graph, store=stood.store, tables=stood.tables)
+        assessment = assess_collection(source, options or TrainingOptions(), now=now, watch=watch)
     return Standing(
-        folder=collection.folder,
+        folder=stood.folder,
         asked=asked,
         silent=silent,
         withdrawals=withdrawals,
         objections=objections,
         is_open=campaign.is_open(now),
         assessment=assessment,
-        model=collection.models.newest,
+        model=stood.model,
     )

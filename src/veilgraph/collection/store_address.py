@@ -39,5 +39,9 @@ class StoreAddress:
 
     @property
     def _database(self) -> str | None:
-        environment = os.environ if self.environment is None else self.environment
-        return environment.get(_DATABASE) or None
+        return named_database(self.environment)
+
+
+def named_database(environment: Mapping[str, str] | None = None) -> str | None:
+    """Return the database that `DATABASE_URL` names, of the process by default; None if it is not set."""
+    return (os.environ if environment is None else environment).get(_DATABASE) or None

@@ -84,9 +84,7 @@ class Credentials:
             use, name = use_of(token), "admin" if role is Role.OWNER else role.value
             if use != role.value:
                 made = "none that veilgraph made for it, or it is altered" if use is None else _made_for(use)
-                raise RunError(
-                    f"the {name} token is {made}: make one with 'veilgraph campaign role-token {role.value}'"
-                )
+                raise RunError(f"the {name} token is {made}: make one with 'veilgraph rotate-token'")
 
     def opens_node(self, campaign_id: str, node: str, token: str) -> bool:
         """Return whether the token is the node's, under any of the keys."""

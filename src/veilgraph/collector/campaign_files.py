@@ -47,7 +47,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignFiles:
-    """The files of one campaign; each is an option of `veilgraph serve`, or a key of a table.
+    """The files of one campaign: those of a folder, those that options of `veilgraph serve` name, or keys of a table.
 
     Attributes:
         campaign: the campaign, .json.
@@ -58,7 +58,7 @@ class CampaignFiles:
         nodes: node table, if some nodes have no edge.
         joined: node table of nodes that joined later.
         plausible: class shares that the owner declared plausible, .toml.
-        assessment: file that `campaign progress --out` writes.
+        assessment: file that `veilgraph status --out` writes.
         assess_every: duration after which the assessment is computed again, such as 6h.
         tables: folder of a series about neighbours that 'veilgraph open-round' writes: tables, and the documents of
             waves. The newest wave in it is served, and later ones are taken up.
@@ -151,16 +151,14 @@ class CampaignFiles:
     def _assessment(self, store: str, campaign: Path | None = None) -> AssessmentFile | None:
         if self.assessment is None:
             if self.assess_every is not None:
-                raise RunError("--assess-every needs --assessment, the file to write")
+                raise RunError("assess_every needs assessment, the file to write")
             return None
         every = 0.0 if self.assess_every is None else parse_duration(self.assess_every)
         table = [] if self.nodes is None else ["--nodes", str(self.nodes)]
-        table += [] if self.tables is None else ["--tables", str(self.tables)]
-        words = ["campaign", "progress", str(campaign or self.campaign), "--graph", str(self.graph), *table]
+        table += [] if self.tables is None else ["--set", f"tables={self.tables}"]
+        words = ["status", str(campaign or self.campaign), "--graph", str(self.graph), *table]
         command = [sys.executable, "-m", "veilgraph", *words, "--out", str(self.assessment)] if every else []
-        return AssessmentFile(
-            path=self.assessment, command=command, every=every, environment={"VEILGRAPH_STORE": store}
-        )
+        return AssessmentFile(path=self.assessment, command=command, every=every, environment={"DATABASE_URL": store})
 
 
 def read_campaigns(path: Path) -> dict[str, CampaignFiles]:
@@ -178,18 +176,20 @@ def read_campaigns(path: Path) -> dict[str, CampaignFiles]:
         with _naming(path, name):
             if not isinstance(table, dict):
                 raise RunError("this is not a table: write the name of a campaign as [name], and its files below it")
-            if not _NAME.fullmatch(name):
-                raise RunError("a name has at most 63 characters of a-z, 0-9 and -, as it is a part of an address")
+            check_name(name)
             found[name] = CampaignFiles.from_table(table, path.parent)
     return found
 
 
-def load_campaigns(path: Path, *, store: str, is_check: bool = False) -> dict[str, ServedCampaign]:
-    """Read and check the files of all campaigns of a file, and that no two have a secret in common.
+def load_campaigns(
+    campaigns: Mapping[str, CampaignFiles], named_in: Path, *, stores: Mapping[str, str], is_check: bool = False
+) -> dict[str, ServedCampaign]:
+    """Read and check the files of several campaigns, and that no two have a secret in common.
 
     Args:
-        path: the file that `read_campaigns` reads.
-        store: URL of the store of all of them.
+        campaigns: the files of each campaign by its name.
+        named_in: file or folder that names them, for errors.
+        stores: URL of the store of each.
         is_check: whether nothing is served, as for `CampaignFiles.load`.
 
     Returns:
@@ -198,31 +198,52 @@ def load_campaigns(path: Path, *, store: str, is_check: bool = False) -> dict[st
     # Campaigns on the same graph share it.
     read_graph = cache(_read_graph)
     served: dict[str, ServedCampaign] = {}
-    for name, files in read_campaigns(path).items():
-        with _naming(path, name):
-            served[name] = files.load(store=store, name=name, read_graph=read_graph, is_check=is_check)
+    for name, files in campaigns.items():
+        with _naming(named_in, name):
+            served[name] = files.load(store=stores[name], name=name, read_graph=read_graph, is_check=is_check)
     for (name, first), (other, second) in combinations(served.items(), 2):
         if common := _common(first, second):
-            raise RunError(f"{path}: [{name}] and [{other}] have {common}")
+            raise RunError(f"{named_in}: [{name}] and [{other}] have {common}")
     return served
 
 
-def make_collector(served: ServedCampaign | Mapping[str, ServedCampaign], *, store: str, rate: float) -> ASGIApp:
-    """Open the store, and make the collector of one campaign at the root, or of several below /c/NAME/.
+def check_name(name: str) -> str:
+    """Return the name of a campaign among several; refuse one that cannot be a part of an address."""
+    if not _NAME.fullmatch(name):
+        raise RunError("a name has at most 63 characters of a-z, 0-9 and -, as it is a part of an address")
+    return name
+
+
+def make_collector(served: ServedCampaign, *, store: str, rate: float) -> ASGIApp:
+    """Open the store, and make the collector of one campaign at the root.
 
     Args:
-        served: the campaign, or the campaigns by name.
+        served: the campaign.
         store: URL of the store.
         rate: maximum requests per second of one address; 0 means no limit.
     """
     shared = SharedParts(ReportStore.open(store), limits=Limits(requests_per_second=rate))
-    if isinstance(served, ServedCampaign):
-        return Collector(_application(served, shared), shared)
+    return Collector(_application(served, shared), shared)
+
+
+def make_collector_of_several(
+    served: Mapping[str, ServedCampaign], *, stores: Mapping[str, str], rate: float
+) -> ASGIApp:
+    """Open each store once, and make the collector of several campaigns below /c/NAME/.
+
+    Args:
+        served: the campaigns by name.
+        stores: URL of the store of each; several may have one.
+        rate: maximum requests per second of one address to all campaigns; 0 means no limit.
+    """
+    limits, parts = Limits(requests_per_second=rate), dict[str, SharedParts]()
     applications = {}
     for name, each in served.items():
         with _naming(each.campaign_file, name):
-            applications[name] = _application(each, shared)
-    return Collector(CampaignsTogether(applications, shared), shared)
+            if (url := stores[name]) not in parts:
+                parts[url] = SharedParts(ReportStore.open(url), limits=limits, beside=next(iter(parts.values()), None))
+            applications[name] = _application(each, parts[url])
+    return Collector(CampaignsTogether(applications, *parts.values()), *parts.values())
 
 
 def _application(served: ServedCampaign, shared: SharedParts) -> Application:

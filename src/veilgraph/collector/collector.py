@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Protocol
 
 from starlette.routing import Router
@@ -20,13 +20,14 @@ from veilgraph.collector.store import ReportStore
 
 
 class SharedParts:
-    """The parts of a process that serves one campaign or several.
+    """The parts of a process that serves one campaign or several, for each store.
 
     Args:
         store: store of the reports of all campaigns.
         limits: limits on requests. An address has one rate for all campaigns.
         clock: Unix time.
         maintenance_seconds: time between two looks at notices and retention dates.
+        beside: parts of another store in the same process, whose limits of senders hold for both together.
 
     Attributes:
         store: store of the reports.
@@ -49,16 +50,24 @@ class SharedParts:
         limits: Limits | None = None,
         clock: Callable[[], float] = time.time,
         maintenance_seconds: float = 60.0,
+        beside: SharedParts | None = None,
     ) -> None:
         self.limits = limits = limits or Limits()
         self.store, self.clock, self.maintenance_seconds = store, clock, maintenance_seconds
         self.writer = ReportWriter(store, clock=clock)
-        self.buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
-        self.bodies = Bodies(self.buckets)
-        self.batches = asyncio.Lock()
+        buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
+        self.buckets: TokenBuckets = buckets if beside is None else beside.buckets
+        self.bodies: Bodies = Bodies(self.buckets) if beside is None else beside.bodies
+        self.batches: asyncio.Lock = asyncio.Lock() if beside is None else beside.batches
         self.served: set[str] = set()
-        self.assessing = asyncio.Lock()
+        self.assessing: asyncio.Lock = asyncio.Lock() if beside is None else beside.assessing
         self.database = DatabaseWatch(store.database)
+
+    async def check_ready(self) -> None:
+        """Raise an error unless reports can be stored: database, room, version of the tables, writer and queue."""
+        self.writer.check_ready()
+        self.database.check()
+        await asyncio.to_thread(self.store.database.check)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -90,16 +99,19 @@ class Collector:
 
     Args:
         application: application that answers all requests.
-        shared: what its campaigns share.
+        shared: what its campaigns share, for each store.
     """
 
-    def __init__(self, application: Application, shared: SharedParts) -> None:
+    def __init__(self, application: Application, *shared: SharedParts) -> None:
         self._application, self._shared = application, shared
         self._lifespan = Router(lifespan=self._running)
 
     @asynccontextmanager
     async def _running(self, _: object) -> AsyncIterator[None]:
-        async with self._shared.running(), self._application.running():
+        async with AsyncExitStack() as stack:
+            for parts in self._shared:
+                await stack.enter_async_context(parts.running())
+            await stack.enter_async_context(self._application.running())
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, text
+from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, inspect, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
@@ -49,7 +49,7 @@ class Database:
             creates: whether to create or migrate the tables; otherwise they must be those of this version.
             writes: whether the connections may change the database.
         """
-        parsed = _parse_url(url)
+        parsed = parse_url(url)
         if creates:
             _make_private(parsed)
         else:
@@ -70,6 +70,17 @@ class Database:
                 ) from None
             raise
         return opened
+
+    @classmethod
+    def connect(cls, url: str) -> Self:
+        """Open the database at `url` without a look at its tables."""
+        return cls(_make_engine(parse_url(url), writes=False))
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether the database has any table."""
+        with self.reading() as connection:
+            return bool(inspect(connection).get_table_names())
 
     @property
     def engine(self) -> Engine:
@@ -132,7 +143,7 @@ class Database:
         self._engine.dispose()
 
 
-def _parse_url(url: str) -> URL:
+def parse_url(url: str) -> URL:
     """Return the address of a database that can be used; the refusal does not quote it."""
     try:
         parsed = make_url(url)
@@ -169,7 +180,7 @@ def _make_engine(url: URL, *, writes: bool) -> Engine:
     """Make an engine, which connects when it is first used.
 
     Args:
-        url: the result of `_parse_url`.
+        url: the result of `parse_url`.
         writes: whether the connections may change the database.
     """
     # The parameters of statements are reports, which error messages must not show.

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import FastAPI
 
 from veilgraph.collector import openapi
 from veilgraph.collector.collector import SharedParts
 
 
-def add_health(app: FastAPI, shared: SharedParts) -> None:
-    """Add the routes, for GET and HEAD; they say nothing about a campaign."""
+def add_health(app: FastAPI, *shared: SharedParts) -> None:
+    """Add the routes, for GET and HEAD; they say nothing about a campaign. With several stores, all must be ready."""
 
     async def live() -> openapi.HealthBody:
-        shared.writer.check_alive()
+        for parts in shared:
+            parts.writer.check_alive()
         return {"status": "ok"}
 
     async def ready() -> openapi.HealthBody:
-        shared.writer.check_ready()
-        shared.database.check()
-        await asyncio.to_thread(shared.store.database.check)
+        for parts in shared:
+            await parts.check_ready()
         return {"status": "ok"}
 
     can_store = "Whether the collector can store reports: database, room, version of the tables, writer and queue"

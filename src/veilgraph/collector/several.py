@@ -1,7 +1,7 @@
 """Several campaigns in one collector: each is an application of its own below /c/NAME/, as if it were alone there.
 
-They share a process, a database and the rate limit of senders, and no key. What is outside of these addresses says
-nothing about any campaign.
+They share a process, the rate limit of senders and often a database, and no key. What is outside of these addresses
+says nothing about any campaign.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class CampaignsTogether:
 
     Args:
         campaigns: name of each campaign, and its application.
-        shared: what they share.
+        shared: what they share, for each store.
     """
 
-    def __init__(self, campaigns: Mapping[str, Application], shared: SharedParts) -> None:
+    def __init__(self, campaigns: Mapping[str, Application], *shared: SharedParts) -> None:
         self._campaigns = campaigns
-        self._entrance = _entrance(campaigns, shared)
+        self._entrance = _entrance(campaigns, *shared)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -57,7 +57,7 @@ class CampaignsTogether:
             await application({**scope, "root_path": f"/c/{parts[2]}"}, receive, send)
 
 
-def _entrance(campaigns: Container[str], shared: SharedParts) -> FastAPI:
+def _entrance(campaigns: Container[str], shared: SharedParts, *others: SharedParts) -> FastAPI:
     """Make what is outside of all campaigns: a page that names none of them, and the health of the process."""
     app, metrics = new_app(openapi_url=None), Metrics(campaign="", queued=lambda: 0)
     answer_refusals(app, shared, metrics)
@@ -68,7 +68,7 @@ def _entrance(campaigns: Container[str], shared: SharedParts) -> FastAPI:
         "/favicon.ico": PageFile(b"", "image/x-icon"),
     }
     add_boundaries(app, shared, metrics, files=files)
-    add_health(app, shared)
+    add_health(app, shared, *others)
 
     @app.get("/c/{name}")
     async def with_slash(name: str) -> RedirectResponse:

@@ -46,4 +46,4 @@ def _read(path: Path) -> set[tuple[str, str]]:
         campaigns, nodes = (table.column(name, "campaigns and nodes that withdrew") for name in _COLUMNS)
         return {(campaign, check_node(from_cell(node))) for campaign, node in zip(campaigns, nodes, strict=True)}
     except (GraphError, ReportError):
-        raise RunError(f"{path} is no list of withdrawals: give a file that 'campaign withdrawals' wrote") from None
+        raise RunError(f"{path} is no list of withdrawals: give a file that 'veilgraph backup' wrote") from None

@@ -40,7 +40,7 @@ class TableFolder:
         if not schema.is_file():
             raise GraphError(
                 f"{folder} has no schema.toml, which declares the domains: write it, or draft it from public data with "
-                f"'veilgraph schema propose --sample PUBLIC.csv --label {_LABEL} --out {schema}'"
+                f"'veilgraph review PUBLIC.csv --label {_LABEL} --out {schema}'"
             )
         return cls(edges=_table(folder, "edges"), nodes=nodes, schema=schema, label=_label(nodes, schema))
 
@@ -69,5 +69,5 @@ def _label(nodes: Path, schema: Path) -> str:
         return others[0]
     raise GraphError(
         f"{nodes} has {len(others)} columns that could be the label: call one '{_LABEL}', "
-        "or use --edges, --nodes, --schema and --label"
+        "or use --graph, --nodes, --schema and --label"
     )

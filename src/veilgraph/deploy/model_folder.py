@@ -109,7 +109,7 @@ class Model:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{folder} holds no model that 'veilgraph train' finished ({type(error).__name__}): train one with "
-                "veilgraph train --store sqlite:///reports.db --campaign campaign.json --graph edges.csv --out "
+                "veilgraph train campaign.json --store sqlite:///reports.db --graph edges.csv --out "
                 f"{shlex.quote(str(folder))}"
             ) from error
         if facts.get("campaign") != campaign.id:

@@ -155,7 +155,7 @@ def check_campaign(campaign: Campaign, folder: ShardFolder) -> None:
     if folder.identity != campaign.graph_sha256:
         raise GraphError(
             f"{folder.path} ({folder.num_nodes} nodes) is not the campaign's graph ({campaign.nodes} nodes): "
-            "give the shards of the tables that 'campaign new' was given"
+            "give the shards of the tables that 'veilgraph init' was given"
         )
 
 

@@ -61,7 +61,7 @@ class TrainingOptions:
 
     def check_shared(self) -> None:
         """Refuse options that need the reports of all people in one process."""
-        for option, given in {"--screen": self.screened, "--plausible": self.plausible}.items():
+        for option, given in {"--screen": self.screened, "plausible": self.plausible}.items():
             if given:
                 raise RunError(
                     f"{option} needs one process that holds all reports: leave it out, or start without torchrun on a "

@@ -128,7 +128,7 @@ def write_shards(
             same_parts = ", or the same --parts if it was given shards" if is_large else ""
             raise GraphError(
                 f"the graph of {edges} ({shards.num_nodes} nodes) is not the campaign's: give the tables that "
-                f"'campaign new' was given{same_parts}"
+                f"'veilgraph init' was given{same_parts}"
             )
     return ShardFolder.open(folder)
 

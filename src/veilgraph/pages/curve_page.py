@@ -212,17 +212,19 @@ def recommended_design(result: dict[str, Any]) -> str:
 def campaign_commands(result: dict[str, Any], files: CampaignFiles) -> list[str]:
     """Return the command that makes the recommended design a campaign, and the one that weighs others first."""
     design, method = _reference(result), recommended_method(result)
+    people = [] if files.nodes is None else ["--people", files.nodes]
     graph = ["--graph", files.graph, *([] if files.nodes is None else ["--nodes", files.nodes])]
-    budget = ["--epsilon-y", f"{design['epsilon']:g}"]
+    budget = {"epsilon_y": f"{design['epsilon']:g}"}
     if method == PAPER:
         split = design[PAPER]
-        budget = ["--epsilon-x", repr(split["epsilon_x"]), "--sampled", str(split["sampled"])]
-        budget += ["--epsilon-y", repr(split["epsilon_y"])]
-    new = ["--schema", files.schema, *graph, *budget, "--label", files.label]
-    new += ["--purpose", "Why we ask", "--contact", "who@example.org", "--closes", "2030-12-31"]
+        budget = {"epsilon_x": repr(split["epsilon_x"]), "sampled": str(split["sampled"])}
+        budget["epsilon_y"] = repr(split["epsilon_y"])
+    init = [*people, "--links", files.graph, "--schema", files.schema, "--question", files.label]
+    init += [word for name, value in budget.items() for word in ("--set", f"{name}={value}")]
+    init += ["--purpose", "Why we ask", "--contact", "who@example.org", "--closes", "2030-12-31"]
     plan = ["--epsilon", f"{design['epsilon']:g}", "--schema", files.schema, *graph, "--label", files.label]
     return [
-        shlex.join(["veilgraph", "campaign", "new", *new, "--out", "campaign.json"]),
+        shlex.join(["veilgraph", "init", "collection", *init]),
         shlex.join(["veilgraph", "plan", *plan, "--out", "plan.json"]),
     ]
 

@@ -116,7 +116,7 @@ def parse_strict(text: str | bytes) -> object:
         raise CampaignError(f"it is not a campaign: not readable as JSON ({why})") from None
     content = text.decode() if isinstance(text, bytes) else text
     if content.removesuffix("\n") != canonical_json(document):
-        raise CampaignError("it is not written in its canonical form: get the file as 'campaign new' wrote it")
+        raise CampaignError("it is not written in its canonical form: get the file as 'veilgraph init' wrote it")
     return document
 
 

@@ -19,7 +19,7 @@ def test_theorem_1_is_refuted_by_computation_alone() -> None:
     claim = judged({}, "Theorem 1")
     assert claim.verdict is Verdict.REFUTED
     assert "8.3325 stated, 10 exact at ε_x = 1" in claim.evidence
-    assert "veilgraph audit" in claim.evidence
+    assert "veilgraph account --audit" in claim.evidence
 
 
 def test_without_rows_every_other_claim_is_not_run_yet() -> None:

@@ -1,156 +1,73 @@
-"""`veilgraph neighbours`: what can be learned if nobody holds the graph, how to spend a total on it, and its waves."""
+"""`veilgraph plan --private-neighbours`: how to spend a total where nobody holds the graph."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.table import Table
 
 from veilgraph.cli._common import needs_extra, show_progress
-from veilgraph.cli.completion import complete_dataset
-from veilgraph.cli.options import FetchedDataOption, JsonOption, takes_groups
-from veilgraph.cli.output import Facts, Sentence, emit
+from veilgraph.cli.output import Sentence
 from veilgraph.privacy import belief_table
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
     from veilgraph.experiments.neighbour_design import NeighbourDesign
-    from veilgraph.experiments.neighbour_planner import NeighbourPlan, PlannedDesign, SimulatedAccuracies
-
-neighbours_app = typer.Typer(help="Private neighbours: collections in which nobody holds the graph.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _FeatureOptions:
-    """Features beside the label and the list."""
-
-    epsilon_x: Annotated[
-        float | None, typer.Option(help="Budget of each sampled feature, user level; default: no features.")
-    ] = None
-    sampled: Annotated[int | None, typer.Option(help="Number of features to spend it on; with --epsilon-x.")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _SimulatedOptions:
-    """What is simulated, and at which budgets."""
-
-    dataset: Annotated[
-        str,
-        typer.Option(help="A name that `veilgraph lab data` shows, or a path.", autocompletion=complete_dataset),
-    ] = "voters"
-    epsilon_y: Annotated[float, typer.Option(help="Budget of the label, any two labels.")] = 2.0
-    edge_epsilon: Annotated[
-        list[float] | None,
-        typer.Option(help="Budget of a person's neighbour list; repeat it. Default: 1, 2, 4 and 8."),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _RepetitionOptions:
-    """How often a simulation is repeated."""
-
-    seeds: Annotated[int, typer.Option(help="Independent repetitions.")] = 3
-    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0
-
-
-@neighbours_app.command("run")
-@takes_groups
-def run_neighbours(
-    simulated: _SimulatedOptions,
-    features: _FeatureOptions,
-    repetitions: _RepetitionOptions,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of results; default: runs/NAME-neighbours-y2 with --epsilon-y 2, and then -x1-m4 with "
-            "--epsilon-x 1 --sampled 4."
-        ),
-    ] = None,
-    data_dir: FetchedDataOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Simulate answers about private neighbour lists, and draw accuracy against the edge epsilon."""
-    with needs_extra("lab"):
-        from veilgraph.datasets import load
-        from veilgraph.experiments.neighbour_curve import EDGE_EPSILONS, NeighbourConfiguration, run_neighbour_curve
-        from veilgraph.pages.neighbour_page import headline, write_neighbour_page
-    configuration = NeighbourConfiguration(
-        epsilon_y=simulated.epsilon_y,
-        edge_epsilons=tuple(simulated.edge_epsilon or EDGE_EPSILONS),
-        **asdict(features),
-        **asdict(repetitions),
+    from veilgraph.experiments.neighbour_planner import (
+        FeatureBudget,
+        NeighbourPlan,
+        PlannedDesign,
+        SimulatedAccuracies,
     )
-    private = load(simulated.dataset, data_dir)
-    asked = "" if features.epsilon_x is None else f"-x{features.epsilon_x:g}-m{features.sampled}"
-    folder = out or Path("runs") / f"{private.name}-neighbours-y{simulated.epsilon_y:g}{asked}"
-    with show_progress("neighbours") as progress:
-        result = run_neighbour_curve(private, configuration, folder, progress=progress)
-    page = write_neighbour_page(result, folder)
-    sentences: list[Sentence] = [_curve_table(result), headline(result), f"The page is {page}."]
-    emit(Facts(result | {"folder": str(folder)}, sentences), as_json=as_json)
-
-
-def _curve_table(result: dict[str, Any]) -> Table:
-    from veilgraph.experiments.neighbour_design import ANSWERS
-    from veilgraph.pages.formatting import accuracy_text
-    from veilgraph.pages.neighbour_page import spread_in_words
-
-    table = Table(title=f"Accuracy on silent people. {spread_in_words(result['seeds'])}", title_justify="left")
-    table.add_column("edge epsilon")
-    for answer in result["answers"]:
-        table.add_column(f"{answer}\n{ANSWERS[answer]}", justify="right")
-    for i, total in enumerate(result["edge_epsilons"]):
-        table.add_row(f"{total:g}", *(accuracy_text(points[i]) for points in result["answers"].values()))
-    return table
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PlannedOptions:
-    """The total, and what is known about the people."""
+class Asked:
+    """The total, and what is known about the people.
 
-    epsilon: Annotated[float, typer.Option(help="Total of label, list and features, under the relation of the answer.")]
-    people: Annotated[int, typer.Option(help="Number of people.")]
-    degree: Annotated[float, typer.Option(help="How many neighbours a person lists, roughly.")]
-    classes: Annotated[int, typer.Option(help="Number of classes.")]
-    answer: Annotated[
-        str | None,
-        typer.Option(
-            help="histogram or list for one entry of a list, class for any two lists. Default: the better of histogram "
-            "and list."
-        ),
-    ] = None
-    homophily: Annotated[
-        list[float] | None, typer.Option(help="Share of relationships within a class; repeat it. Default 0.6, 0.85.")
-    ] = None
+    Attributes:
+        epsilon: total of label, list and features, under the relation of the answer.
+        people: number of people.
+        degree: how many neighbours a person lists, roughly.
+        classes: number of classes.
+        answer: histogram, class or list; None: the better of histogram and list.
+    """
+
+    epsilon: float
+    people: int
+    degree: float
+    classes: int
+    answer: str | None = None
 
 
-@neighbours_app.command("plan")
-@takes_groups
-def plan_command(
-    given: _PlannedOptions,
-    features: _FeatureOptions,
-    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
-    as_json: JsonOption = False,
-) -> None:
-    """Recommend answer, waves and budgets for a total, from public information alone."""
+def advise(
+    given: Asked, *, homophily: list[float] | None, epsilon_x: float | None, sampled: int | None, seed: int
+) -> NeighbourAdvice:
+    """Recommend answer, waves and budgets for a total, from public information alone.
+
+    Args:
+        given: the total, and what is known about the people.
+        homophily: shares of relationships within a class that are simulated; None: 0.6 and 0.85.
+        epsilon_x: budget of each sampled feature; None: no features.
+        sampled: number of features to spend it on.
+        seed: seed of the simulations.
+    """
     with needs_extra("lab"):
         from veilgraph.experiments.neighbour_design import ONE_ENTRY
         from veilgraph.experiments.neighbour_planner import HOMOPHILIES, FeatureBudget, Population, plan_neighbours
 
-    homophilies = tuple(given.homophily or HOMOPHILIES)
+    homophilies, features = tuple(homophily or HOMOPHILIES), FeatureBudget(epsilon_x=epsilon_x, sampled=sampled)
     population = Population(
         people=given.people, mean_degree=given.degree, num_classes=given.classes, homophilies=homophilies
     )
     answers = ONE_ENTRY if given.answer is None else (given.answer,)
     plan = partial(plan_neighbours, population, total_epsilon=given.epsilon, answers=answers, seed=seed)
     with show_progress("plan") as progress:
-        found = plan(features=FeatureBudget(**asdict(features)), progress=progress)
-        bare = found if features.epsilon_x is None else plan(progress=progress)
-    emit(NeighbourAdvice(found, bare, given, features, homophilies, seed), as_json=as_json)
+        found = plan(features=features, progress=progress)
+        bare = found if epsilon_x is None else plan(progress=progress)
+    return NeighbourAdvice(found, bare, given, features, homophilies, seed)
 
 
 @dataclass(frozen=True)
@@ -168,8 +85,8 @@ class NeighbourAdvice:
 
     plan: NeighbourPlan
     bare: NeighbourPlan
-    given: _PlannedOptions
-    features: _FeatureOptions
+    given: Asked
+    features: FeatureBudget
     homophilies: tuple[float, ...]
     seed: int
 
@@ -302,7 +219,7 @@ def _features_in_words(best: PlannedDesign, bare: PlannedDesign) -> str:
     if design.epsilon_x is None or design.sampled is None:
         return (
             "Features are left out: each that a person answers would cost its own epsilon at user level (any two "
-            "records), and on public graphs they gave less than they cost. Ask for them with --epsilon-x and --sampled."
+            "records), and on public graphs they gave less than they cost. Ask for them by epsilon_x and sampled."
         )
     return (
         f"The features cost {design.epsilon_x * design.sampled:g} of the total at user level (any two records). "
@@ -338,7 +255,7 @@ def _next_commands(design: NeighbourDesign) -> list[str] | None:
     turns = f" --turns {len(design.edge_epsilons)}" if design.in_turn else ""
     options = [turns] + [""] * (len(design.edge_epsilons) - 1)  # later waves inherit it
     return [
-        f"veilgraph init FOLDER --people people.csv --contacts {design.answer} --epsilon {design.epsilon_y:g} "
+        f"veilgraph init FOLDER --people people.csv --set contacts={design.answer} --epsilon {design.epsilon_y:g} "
         '--question "..." --answer "..." --answer "..." --purpose "..." --contact "..." --closes 2030-12-31',
         *(
             f"veilgraph open-round FOLDER --epsilon {epsilon:g}{option} --closes 2030-12-31"
