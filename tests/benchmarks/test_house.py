@@ -75,8 +75,8 @@ def test_sizes_are_those_of_the_files(tmp_path: Path) -> None:
     assert not found["lines of the longest Python file"].reached
 
 
-def test_the_table_has_a_row_for_each_measure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_a_row_for_each_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main([])
     rows = capsys.readouterr().out.splitlines()
-    assert len(rows) == 2 + len(measures())
+    assert len(rows) == 2 + len(measures(write_tree(tmp_path)))
     assert all(row.count("|") == 5 for row in rows)

@@ -127,7 +127,7 @@ def mutants_of(path: str, source: str) -> Iterator[Mutant]:
 
 
 def _visible(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes that decide what code does: no annotations, messages of errors and options of dataclasses."""
+    """Yield the nodes that decide what code does: no annotations, messages, options of dataclasses, and `strict`."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop(0)
@@ -138,6 +138,9 @@ def _visible(tree: ast.Module) -> Iterator[ast.AST]:
             continue
         hidden = [getattr(node, name, None) for name in ("annotation", "returns")]
         hidden += node.decorator_list if isinstance(node, ast.ClassDef) else []
+        hidden += [
+            word for word in getattr(node, "keywords", ()) if isinstance(word, ast.keyword) and word.arg == "strict"
+        ]
         waiting += [child for child in ast.iter_child_nodes(node) if child not in hidden]
 
 
