@@ -52,7 +52,7 @@ class Question:
 
     name: str
     private: PrivateGraph
-    groups: Categories
+    groups: Categories | None
 
 
 def questions(folder: Path, only: Sequence[str] | None) -> list[Question]:
@@ -94,7 +94,7 @@ def measure(question: Question, epsilon: float, share: float, seed: int, *, mode
     labels = randomize_labels(private, mechanism, split, rng=label_rng(seed))
     perturbed = simulated_collection(private, split, mechanism, labels)
     # People without an answer are in no group, and nobody wants to know how many of them have a class.
-    asked, groups = _of(perturbed, people), question.groups.select(people)
+    asked, groups = _of(perturbed, people), question.groups and question.groups.select(people)
     truth, row = private.labels[people], {"question": question.name, "epsilon": epsilon, "share": share, "seed": seed}
     settings: dict[str, Any] = {"level": LEVEL, "half_width": 10.0}
     bases = {"reports": estimate_shares(asked, groups, **settings)}
@@ -115,7 +115,7 @@ def _of(perturbed: PerturbedGraph, people: NDArray[np.bool_]) -> PerturbedGraph:
     )
 
 
-def _checks(found: GroupShares, groups: Categories, truth: NDArray[np.int64]) -> dict[str, Any]:
+def _checks(found: GroupShares, groups: Categories | None, truth: NDArray[np.int64]) -> dict[str, Any]:
     """Return, for each interval, whether it is about all people, its truth, whether it holds, width, and the model."""
     checks, together = [], True
     classes = list(dict.fromkeys(share.name for share in found.shares))
@@ -123,7 +123,7 @@ def _checks(found: GroupShares, groups: Categories, truth: NDArray[np.int64]) ->
         if share.reports < FEWEST:
             continue
         inside = np.ones(len(truth), dtype=np.bool_)
-        if share.group is not None:
+        if groups is not None and share.group is not None:
             inside = groups.codes == (-1 if share.group == EMPTY else groups.values.index(share.group))
         true = float((truth[inside] == classes.index(share.name)).mean())
         together &= share.low_together - 1e-9 <= true <= share.high_together + 1e-9
@@ -181,6 +181,7 @@ def main() -> None:
     parser.add_argument("--shares", nargs="+", type=float, default=[0.75])
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--everybody", action="store_true", help="shares of all people alone, without groups")
     parser.add_argument("--reports-only", action="store_true", help="fit no model")
     parser.add_argument("--log", type=Path, default=None, help="file of all collections; what it has is not repeated")
     parser.add_argument("--json", action="store_true")
@@ -191,6 +192,8 @@ def main() -> None:
         results = [json.loads(line) for line in options.log.read_text().splitlines()]
     done = {(row["question"], row["epsilon"], row["share"], row["seed"]) for row in results}
     asked = questions(options.datasets, options.only)
+    if options.everybody:
+        asked = [replace(question, groups=None) for question in asked]
     seeds = range(options.first_seed, options.first_seed + options.draws)
     cells = [(q, e, share, seed) for seed in seeds for share in options.shares for e in options.epsilons for q in asked]
     for number, cell in enumerate(cells, start=1):
