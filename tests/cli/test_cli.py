@@ -334,6 +334,7 @@ def _truncated_parquet(folder: Path) -> list[str]:
 COMMAND = ("--set=command=true", "--set=records=no.txt", "--set=claim=1")
 MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "epsilon zero": (lambda f: ["run", "--set=epsilon_x=0", "--set=epsilon_y=1"], "epsilon_x is 0.0"),
+    "features alone": (lambda f: ["run", "--set=epsilon_x=1"], "epsilon_x is given without epsilon_y"),
     "epsilon negative": (lambda f: ["run", "--set=epsilon_y=-1"], "epsilon_y is -1.0"),
     "epsilon NaN": (lambda f: ["account", "--features", "3", "--sampled", "1", "--epsilon-x", "nan"], "epsilon is nan"),
     "sampled zero": (lambda f: ["run", "--set", "sampled=0"], "sampled is 0: give a whole number"),
