@@ -96,7 +96,7 @@ SHORTENED = {
 }
 # The page that assumes a finished collection: commands that read one run there, elsewhere they are only parsed.
 COLLECTED = "docs/how-to/deployment.md"
-_COLLECTED = ("train", "predict", "open-round")
+_COLLECTED = ("train", "predict", "estimate", "open-round")
 # A page that shows commands of another one, which runs them.
 RUN_BY = {"README.md": "docs/tutorials/first-collection.md"}
 SERVED = "http://127.0.0.1:8000"
