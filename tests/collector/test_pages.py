@@ -47,9 +47,10 @@ def test_a_participant_answers_checks_the_receipt_and_withdraws_in_the_browser(
           document.querySelector(`#questions input[name="${CSS.escape(name)}"]`).checked = true;
         for (const e of document.querySelectorAll('#questions input[type=number], #questions input[inputmode=decimal]'))
           e.value = '40';
-        document.querySelector('#consent').checked = true;
         document.querySelector('#form').requestSubmit();"""
     )
+    page.until("!document.querySelector('#checking').hidden")
+    page.run("consent.checked = true; document.querySelector('#checking').requestSubmit()")
     page.until("!document.querySelector('#review').hidden")
     shown = page.run("document.querySelector('#raw').textContent")
     assert store.reports.count(COLLECTION.campaign.id) == 0
