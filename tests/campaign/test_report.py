@@ -45,12 +45,11 @@ def test_parts_that_the_campaign_does_not_collect_are_refused() -> None:
 NOT_CODES = [value for value in ODD if value is not None and not (type(value) is int and value in (0, 1))]
 
 
-@pytest.mark.parametrize("value", NOT_CODES, ids=lambda value: repr(value)[:20])
-def test_a_code_is_a_whole_number_in_its_domain(value: Any) -> None:
-    with pytest.raises(ReportError, match="label: the code must be a whole number from 0 to 1"):
-        Report.parse(GOOD | {"label": value}, BINARY)
-    with pytest.raises(ReportError, match="feature 'x3': the code must be a whole number from 0 to 1"):
-        Report.parse(GOOD | {"features": [0, 0, 0, value, 0, 0, 0, 0]}, BINARY)
+def test_a_code_is_a_whole_number_in_its_domain() -> None:
+    for value in NOT_CODES:
+        for part, name in ({"label": value}, "label"), ({"features": [0, 0, 0, value, 0, 0, 0, 0]}, "feature 'x3'"):
+            with pytest.raises(ReportError, match=f"{name}: the code must be a whole number from 0 to 1"):
+                pytest.fail(f"{str(value)[:20]!r} was read as {Report.parse(GOOD | part, BINARY)}")
 
 
 @pytest.mark.parametrize("features", [[], [0] * 7, [0] * 9, "00000000", {"0": 0}, 0, [[0] * 8], (0,) * 8])

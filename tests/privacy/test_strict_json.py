@@ -100,14 +100,14 @@ def test_whatever_is_read_nothing_but_an_error_of_the_project_comes_out(
         read(text)
 
 
-@pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("read", READERS)
-def test_every_odd_document_is_refused_by_every_reader(read: Callable[[bytes], object], odd: bytes) -> None:
-    if read is parse_body and odd in SENSELESS:
-        read(odd)
-        return
-    with pytest.raises((VeilgraphError, Refusal)):
-        read(odd)
+def test_every_odd_document_is_refused_by_every_reader(read: Callable[[bytes], object]) -> None:
+    for odd in ODD:
+        if read is parse_body and odd in SENSELESS:
+            read(odd)
+            continue
+        with pytest.raises((VeilgraphError, Refusal)):
+            pytest.fail(f"{odd[:100]!r} was read as {read(odd)}")
 
 
 def test_the_deepest_and_the_longest_json_is_read_and_nothing_beyond() -> None:

@@ -231,13 +231,6 @@ class Copy:
         yield [*([str(own)] if (self.folder / own).exists() else []), *first]
         tree = ast.parse((self.folder / path).read_text(encoding="utf-8"))
         names = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-        names |= {
-            part.name
-            for node in tree.body
-            if isinstance(node, ast.ClassDef)
-            for part in node.body
-            if isinstance(part, ast.FunctionDef)
-        }
         wanted = re.compile(r"\b(" + "|".join(sorted(n for n in names if not n.startswith("_")) or ["-"]) + r")\b")
         others = sorted((self.folder / folder).rglob("test_*.py"))
         found = [each for each in others if wanted.search(each.read_text(encoding="utf-8"))]
