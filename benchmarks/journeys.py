@@ -74,14 +74,21 @@ def journeys(folder: Path) -> dict[str, set[str]]:
     private = csbm(300, num_features=8, num_classes=3, seed=0)
     campaign = write_collection(folder, private)
     (folder / "record.json").write_text(json.dumps(_record(campaign)), encoding="utf-8")
-    files = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv", "out": "model"}
+    files = {"graph": "edges.csv", "nodes": "nodes.csv", "out": "model"}
     train = [word for name, file in files.items() for word in (f"--{name}", str(folder / file))]
-    device = ["--record", f"{folder}/record.json", "--out", f"{folder}/report.json", "--store", f"{folder}/device"]
+    device = [
+        "--record",
+        f"{folder}/record.json",
+        "--out",
+        f"{folder}/report.json",
+        "--device-folder",
+        f"{folder}/device",
+    ]
     runs: dict[str, Callable[[], object]] = {
         "a cell of Veil": lambda: _cell(private, "veil"),
         "a cell of RGNN": lambda: _cell(private, "rgnn"),
         "train with its card": lambda: _command(
-            "train", "--store", f"sqlite:///{folder}/reports.db", *train, "--device", "cpu"
+            "train", f"{folder}/campaign.json", "--store", f"sqlite:///{folder}/reports.db", *train, "--device", "cpu"
         ),
         "a report on a device": lambda: _command(
             "randomize", f"{folder}/campaign.json", "--node", "u0", "--limit", "100", *device

@@ -139,6 +139,8 @@ class Asked(ABC):
     """Keys of a report besides campaign and node."""
     first_round: ClassVar[int | None] = None
     """Number of the round that is open first; None without rounds."""
+    asks_one_report: ClassVar[bool] = True
+    """Whether a person sends one report, and not one in each round, or for several documents of a series."""
 
     schema: FeatureSchema
     label_name: str
@@ -240,11 +242,6 @@ class Asked(ABC):
 
     def is_round_open(self, number: int | None, open_round: int | None) -> bool:
         """Return whether reports of a round are accepted, if the last one that was opened is `open_round`."""
-        return True
-
-    @property
-    def asks_one_report(self) -> bool:
-        """Whether a person sends one report to the collection."""
         return True
 
     def combined(self, rounds: str) -> str | None:

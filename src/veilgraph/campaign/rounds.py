@@ -26,6 +26,7 @@ class Rounds(Once):
     key = "rounds"
     report_keys = Once.report_keys | {"round"}
     first_round = 1
+    asks_one_report = False
 
     feature_mechanism: LongitudinalFeatures | None = None
     label_mechanism: RoundEvidence | None = None
@@ -126,11 +127,6 @@ class Rounds(Once):
     def is_round_open(self, number: int | None, open_round: int | None) -> bool:
         """Return whether reports of a round are accepted, if the last one that was opened is `open_round`."""
         return (number or 0) <= (open_round or 0)
-
-    @property
-    def asks_one_report(self) -> bool:
-        """Whether a person sends one report to the collection: they send one in each round."""
-        return False
 
     def combined(self, rounds: str) -> str | None:
         """Return which reports of a person are combined, "all" or "latest"."""

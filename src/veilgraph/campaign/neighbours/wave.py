@@ -42,6 +42,7 @@ class NeighbourWave(Asked):
     key = "neighbours"
     bound_keys = frozenset({"format", "schema", "guarantee", "graph", "neighbours"})
     report_keys = frozenset({"answer"})
+    asks_one_report = False
 
     series: NeighbourSeries
 
@@ -139,11 +140,6 @@ class NeighbourWave(Asked):
             raise ReportError(f"node: this person answers wave {turn_of(node, turns)}, and wave {series.wave} is open")
         answer = series.answer.check_report(document["answer"], "answer")
         return {"number": series.wave, "answer": answer, "series": series.first}
-
-    @property
-    def asks_one_report(self) -> bool:
-        """Whether a person sends one report to the collection: they answer several documents of a series."""
-        return False
 
 
 def series_of(asked: Asked) -> NeighbourSeries:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.privacy.mechanisms.base import Record
+from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 from veilgraph.privacy.mechanisms.wire import check_features, code_schema
 
@@ -63,6 +64,10 @@ class FeatureReports(ABC):
     def extreme_records(self) -> tuple[Record, Record]:
         """Return two records that differ in every feature, so that every sampled set distinguishes them."""
         return (0,) * self.num_features, (1,) * self.num_features
+
+    @abstractmethod
+    def channel(self, feature: int) -> SymmetricChannel:
+        """Return the channel from a feature's value to its report."""
 
     @abstractmethod
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
@@ -119,6 +124,10 @@ class SampledAnswers(FeatureReports):
 
     domain_sizes: tuple[int, ...]
     sampled: int
+
+    def picked_channel(self, feature: int) -> SymmetricChannel:
+        """Return the channel of a sampled feature, averaged over the features sampled with it."""
+        return self.channel(feature)
 
     @property
     def code_type(self) -> type[np.int8] | type[np.int32]:

@@ -157,10 +157,6 @@ class JointGRR(SampledAnswers):
         check_integers(mechanism, parts, where)
         return mechanism
 
-    def picked_channel(self, feature: int) -> SymmetricChannel:
-        """Return the channel of a sampled feature, averaged over the features sampled with it."""
-        return self.channel(feature)
-
     def method_in_words(self, question: str) -> str:
         """Say to people how a device randomizes the answers to questions."""
         again = "" if self.sampled == 1 else ", and randomizes their answers together"

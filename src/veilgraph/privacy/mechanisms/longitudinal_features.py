@@ -125,10 +125,6 @@ class LongitudinalFeatures(SampledAnswers):
         """Return the channel from the value of a sampled feature to its evidence, on average over the people."""
         return self.series[self.domain_sizes[feature]].channel
 
-    def picked_channel(self, feature: int) -> SymmetricChannel:
-        """Return the channel of a sampled feature."""
-        return self.channel(feature)
-
     @property
     def document(self) -> dict[str, Any]:
         """Part of the campaign document about the permanent answers: a table for each feature."""
