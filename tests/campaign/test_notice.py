@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from tests.support.campaigns import MIXED, campaign
-from tests.support.forgeries import MISLEADING_TEXTS
+from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, GRAPH, MIXED, campaign
+from tests.support.forgeries import MISLEADING_TEXTS, rewritten
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.notice import Notice, check_texts, missing_texts, read_time
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError
+from veilgraph.privacy.mechanisms import GRR
+from veilgraph.privacy.public_columns import PublicColumn
 from veilgraph.privacy.schema import Column, FeatureSchema
+
+
+@pytest.mark.parametrize("name", ["age", "label", "age "])
+def test_a_column_that_is_asked_cannot_be_public(name: str) -> None:
+    text = rewritten(CAMPAIGNS["public columns beside the questions"], notice__public={name: None})
+    with pytest.raises(CampaignError):
+        Campaign.from_json(text)
+    with pytest.raises(CampaignError, match="a column is asked and public, or two look alike"):
+        verify(text, max_epsilon=1e6, now=BEFORE)
+
+
+def test_public_columns_are_stated_without_their_values_and_change_no_guarantee() -> None:
+    known = CAMPAIGNS["public columns beside the questions"]
+    bare = replace(known, notice=replace(known.notice, public=()))
+    assert known.notice.document["public"] == {"born": None, "village": "category"}
+    assert "public" not in bare.notice.document
+    assert (known.id, known.guarantee) == (bare.id, bare.guarantee)
+    assert Campaign.from_json(known.to_json()) == known
+    assert known.schema.public == known.notice.public
+    assert verify(known.to_json(), max_epsilon=1e6, now=BEFORE).notice.public == {"born": None, "village": "category"}
+
+
+def test_a_plan_keeps_public_columns() -> None:
+    schema = FeatureSchema(classes=("no", "yes"), public=(PublicColumn(name="village"),))
+    plan = CampaignPlan.new(schema=schema, graph=GRAPH, label="ill", label_mechanism=GRR(2, 1.0))
+    again = CampaignPlan.from_json(plan.to_json())
+    again.check(schema=schema)
+    made = again.campaign(Notice(purpose="p", contact="c", closes=CLOSES))
+    assert made.schema.public == schema.public
+    with pytest.raises(CampaignError, match="the plan was made for another schema"):
+        again.check(schema=replace(schema, public=()))
 
 
 @pytest.mark.parametrize("key", ["purpose", "contact", "note"])

@@ -25,6 +25,16 @@ test("an altered campaign is refused", async () => {
   await assert.rejects(veilgraph.verify(altered, limits), veilgraph.VeilgraphError);
 });
 
+test("a column that is asked and public is refused", async () => {
+  const { campaign } = vectors.find(({ name }) => name === "public columns beside the questions");
+  assert.deepEqual((await veilgraph.verify(campaign, limits)).notice.public, { born: null, village: "category" });
+  for (const name of ["age", "label"]) {
+    const both = campaign.replace(`"born":null`, `${JSON.stringify(name)}:null`);
+    await assert.rejects(veilgraph.verify(both, limits), veilgraph.VeilgraphError);
+  }
+  await assert.rejects(veilgraph.verify(campaign.replace('"category"', '"colour"'), limits));
+});
+
 test("a campaign above the limit is refused", async () => {
   const { epsilon } = await veilgraph.verify(vectors[0].campaign, limits);
   const below = { ...limits, maxEpsilon: epsilon / 2 };

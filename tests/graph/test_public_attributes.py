@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -160,3 +161,38 @@ def test_columns_of_two_tables_stand_side_by_side() -> None:
         table + table
     with pytest.raises(GraphError, match="public columns have 3 and 4 rows"):
         table + PublicAttributes.from_matrix(np.eye(3))
+
+
+def test_an_embedding_is_read_from_a_file_beside_the_table(tmp_path: Path) -> None:
+    people, columns = tmp_path / "people.csv", [PublicColumn(name="age"), PublicColumn(name="profile")]
+    _with(age=["1", "2", "3", "4"]).to_csv(people, index=False)
+    matrix = np.arange(8.0).reshape(4, 2)
+    np.save(tmp_path / "profile.npy", matrix)
+    public = PublicAttributes.from_file(people, ids=["u3", "u1"], columns=columns)
+    profile = public["profile"]
+    assert isinstance(profile, Embedding)
+    np.testing.assert_array_equal(profile.rows, matrix[[2, 0]])
+    np.save(tmp_path / "profile.npy", matrix[:3])
+    with pytest.raises(GraphError, match=r"has the shape \(3, 2\): give a matrix with a row for each of the 4 rows"):
+        PublicAttributes.from_file(people, ids=["u3", "u1"], columns=columns)
+    (tmp_path / "profile.npy").write_bytes(b"\x93NUMPY")
+    with pytest.raises(GraphError, match="is not a readable matrix of numbers"):
+        PublicAttributes.from_file(people, ids=["u3", "u1"], columns=columns)
+    (tmp_path / "profile.npy").unlink()
+    with pytest.raises(GraphError, match="has no column 'profile', which is declared as public"):
+        PublicAttributes.from_file(people, ids=["u3", "u1"], columns=columns)
+
+
+def test_a_parquet_table_holds_booleans_dates_and_lists(tmp_path: Path) -> None:
+    people = tmp_path / "people.parquet"
+    PEOPLE.assign(joined=pd.to_datetime(PEOPLE["joined"])).to_parquet(people)
+    public = PublicAttributes.from_file(
+        people, ids=IDS, columns=[PublicColumn(name=name) for name in PEOPLE.columns[1:]]
+    )
+    kinds = {each.name: type(each) for each in public}
+    assert kinds["member"] is Categories
+    assert kinds["profile"] is Embedding
+    joined = public["joined"]
+    assert isinstance(joined, Numbers)
+    assert joined.dates
+    assert joined.missing.tolist() == [False, False, True, False]

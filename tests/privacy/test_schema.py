@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.support.forgeries import ALIKE, APART, MISLEADING_TEXTS
 from veilgraph.errors import DomainError, SchemaError
 from veilgraph.privacy.plain_text import look, misleading_character
+from veilgraph.privacy.public_columns import PublicColumn
 from veilgraph.privacy.schema import NO_LABEL, Column, FeatureSchema, propose_schema
 
 AGE = Column(name="age", edges=(0, 30, 50, 120))
@@ -386,3 +387,32 @@ def test_names_and_answers_that_look_alike_are_refused(kind: str) -> None:
 @pytest.mark.parametrize("kind", APART)
 def test_answers_that_a_reader_tells_apart_may_be_declared(kind: str) -> None:
     assert FeatureSchema(columns=(Column(name="x", values=APART[kind]),), classes=APART[kind]).num_classes == 2
+
+
+def test_public_columns_are_kept_by_a_file_in_the_order_of_their_names(tmp_path: Path) -> None:
+    public = (PublicColumn(name="village", kind="category"), PublicColumn(name="age"))
+    schema = FeatureSchema(classes=("no", "yes"), public=public)
+    schema.save(tmp_path / "schema.toml")
+    assert FeatureSchema.load(tmp_path / "schema.toml") == schema
+    assert [column.name for column in schema.public] == ["age", "village"]
+    assert schema.label_alone.public == schema.public
+    assert schema.num_features == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ('[[columns]]\nname = "age"\n[[public]]\nname = "age"', "column 'age' is asked and public"),
+        ('[[columns]]\nname = "age"\n[[public]]\nname = "age "', "the columns 'age' and 'age ' look alike"),
+        ("[[public]]\nname = 1", "every public column needs a name"),
+        ('[[public]]\nname = "age"\nsize = 3', "public column 'age': unknown key 'size'"),
+        ('[[public]]\nname = "age"\nkind = "colour"', "kind is 'colour'; use number, category, date or embedding"),
+        ('public = "age"', "'public' is missing or not a list"),
+    ],
+)
+def test_public_columns_that_contradict_are_refused(tmp_path: Path, lines: str, reason: str) -> None:
+    head = "" if lines.startswith("public") else 'classes = ["a", "b"]\n'
+    tail = '\nclasses = ["a", "b"]' if lines.startswith("public") else ""
+    (tmp_path / "schema.toml").write_text(head + lines + tail)
+    with pytest.raises(SchemaError, match=reason):
+        FeatureSchema.load(tmp_path / "schema.toml")

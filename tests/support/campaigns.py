@@ -19,6 +19,7 @@ from veilgraph.graph import Graph
 from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.mechanisms import GRR, JointGRR, OSRandom, SubsetSelection
 from veilgraph.privacy.mechanisms.random_source import WORDS
+from veilgraph.privacy.public_columns import PublicColumn
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 CLOSES = datetime(2100, 1, 1, tzinfo=UTC)
@@ -162,6 +163,16 @@ _WITH_NOTICES: dict[str, Campaign] = {
         replace(MIXED, texts=TEXTS), epsilon_x=1.0, sampled=2, epsilon_y=2.0, retention=CLOSES
     ),
     "joint features, second notice": joint(MIXED, 3, 0.4, epsilon_y=0.3).revise(contact="both@example.org"),
+    "public columns beside the questions": campaign(
+        replace(
+            MIXED,
+            columns=MIXED.columns[:1],
+            public=(PublicColumn(name="village", kind="category"), PublicColumn(name="born")),
+        ),
+        epsilon_x=1.0,
+        sampled=1,
+        epsilon_y=2.0,
+    ),
     "sets with a name of the label": sets(classes(18), 1.0, label="country"),
 }
 

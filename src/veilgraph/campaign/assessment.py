@@ -165,17 +165,19 @@ def _estimate(document: object, name: str) -> Estimate | None:
     return found
 
 
-def features_in_words(helped: Estimate) -> str:
-    """Say whether features helped, by the difference to the same method without them.
+def features_in_words(helped: Estimate, what: str = "Features") -> str:
+    """Say whether features, or what else is named, helped: by the difference to the same method without them.
 
     >>> features_in_words(Estimate(value=0.031, low=0.01, high=0.052, reports=900))
     'Features helped: with them, predictions are right more often by +3.1 points (95 % interval +1.0 to +5.2).'
     """
     if helped.low > 0:
-        return f"Features helped: with them, predictions are right more often by {helped.points}."
+        return f"{what} helped: with them, predictions are right more often by {helped.points}."
     if helped.high < 0:
-        return f"Features did harm: with them, predictions changed by {helped.points}."
-    return f"Whether features helped does not show: with them, predictions changed by {helped.points}."
+        return f"{what} did harm: with them, predictions changed by {helped.points}."
+    return (
+        f"Whether {what[0].lower()}{what[1:]} helped does not show: with them, predictions changed by {helped.points}."
+    )
 
 
 def hundred_in_words(gain: Estimate) -> str:

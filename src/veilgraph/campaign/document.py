@@ -26,7 +26,7 @@ from veilgraph.campaign.rounds import Rounds
 from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
 from veilgraph.privacy.accounting import Guarantee
-from veilgraph.privacy.plain_text import counted, quote, quoted_lines
+from veilgraph.privacy.plain_text import counted, look, quote, quoted_lines
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import canonical_json, content_id, expect_object, parse_strict
 
@@ -80,6 +80,11 @@ class Campaign:
 
     def __post_init__(self) -> None:
         check_texts(self.notice.texts, self.schema, self.label_name)
+        if look(self.label_name) in {look(column.name) for column in self.notice.public}:
+            raise CampaignError(
+                f"'{self.label_name}' is asked and public: what is known without asking costs no epsilon, so take it "
+                "out of the public columns"
+            )
         self.asked.check_round(self.notice.open_round)
 
     @classmethod
@@ -107,13 +112,14 @@ class Campaign:
             nonce: 32 hexadecimal digits.
         """
         asked = budget.asked(
-            schema=replace(schema, note="", texts={}),
+            schema=replace(schema, note="", texts={}, public=()),
             label_name=label,
             nodes=graph.num_nodes,
             graph_sha256=graph.fingerprint,
             nonce=nonce or new_nonce(),
         )
-        told = replace(notice, note=schema.note, texts=schema.texts, open_round=asked.first_round)
+        told = replace(notice, note=schema.note, texts=schema.texts, public=schema.public)
+        told = replace(told, open_round=asked.first_round)
         return cls(asked=asked, notice=told)
 
     @classmethod
@@ -162,8 +168,9 @@ class Campaign:
 
     @cached_property
     def schema(self) -> FeatureSchema:
-        """Names and domains of the features and the label, with the note and the texts of the notice."""
-        return replace(self.asked.schema, note=self.notice.note, texts=self.notice.texts)
+        """Names and domains of the features and the label, with note, texts and public columns of the notice."""
+        notice = self.notice
+        return replace(self.asked.schema, note=notice.note, texts=notice.texts, public=notice.public)
 
     @property
     def label_name(self) -> str:

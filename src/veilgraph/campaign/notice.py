@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from veilgraph.campaign.information_duties import DUTIES, REQUIRED
 from veilgraph.errors import CampaignError
 from veilgraph.privacy.plain_text import look_alikes
+from veilgraph.privacy.public_columns import PublicColumn, parse_public, public_document
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import (
     TIME_FORMAT,
@@ -46,6 +47,7 @@ class Notice:
         texts: texts by language; people whose language is not among them see the first.
         open_round: number of the round that is open; None without rounds.
         version: version of the notice; every change raises it by one.
+        public: public columns that the organiser uses beside the reports, without their values; sorted by name.
     """
 
     purpose: str
@@ -56,8 +58,10 @@ class Notice:
     texts: Mapping[str, Any] = field(default_factory=dict, hash=False)
     open_round: int | None = None
     version: int = 1
+    public: tuple[PublicColumn, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "public", tuple(sorted(self.public, key=lambda column: column.name)))
         for name in ("purpose", "contact"):
             expect_text(getattr(self, name), name)
         object.__setattr__(self, "closes", _checked_time(self.closes, "closes"))
@@ -73,7 +77,8 @@ class Notice:
     @classmethod
     def parse(cls, stated: object) -> Notice:
         """Read JSON values."""
-        parts = expect_object(stated, _KEYS, "notice")
+        names = _KEYS | {"public"} if isinstance(stated, dict) and "public" in stated else _KEYS
+        parts = expect_object(stated, names, "notice")
         return cls(
             purpose=parts["purpose"],
             contact=parts["contact"],
@@ -83,6 +88,7 @@ class Notice:
             texts=in_order(parts["texts"], parts["language"]),
             open_round=parts["round"],
             version=parts["version"],
+            public=parse_public(parts["public"]) if "public" in parts else (),
         )
 
     @property
@@ -98,7 +104,7 @@ class Notice:
             "round": self.open_round,
             "texts": dict(self.texts),
             "language": next(iter(self.texts), None),
-        }
+        } | ({"public": public_document(self.public)} if self.public else {})
 
     @property
     def sha256(self) -> str:

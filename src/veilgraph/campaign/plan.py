@@ -21,7 +21,7 @@ _LATER: dict[str, Any] = {"purpose": "planned", "contact": "planned", "closes": 
 """What a plan leaves open, with values that stand for it in the draft of the campaign."""
 _NO_NONCE = "0" * 32
 """Stands for the nonce in the draft: each campaign that follows a plan draws its own."""
-_PLANNED = ("note", "texts", "language")
+_PLANNED = ("note", "texts", "language", "public")
 _NOTICE: dict[str, Any] = {**_LATER, "version": 1, "retention": None, "round": None}
 
 
@@ -72,7 +72,7 @@ class CampaignPlan:
         return cls(
             Campaign(
                 asked=Once(
-                    schema=replace(schema, note="", texts={}),
+                    schema=replace(schema, note="", texts={}, public=()),
                     feature_mechanism=feature_mechanism,
                     label_mechanism=label_mechanism,
                     label_name=label,
@@ -80,7 +80,9 @@ class CampaignPlan:
                     graph_sha256=graph.fingerprint,
                     nonce=_NO_NONCE,
                 ),
-                notice=Notice(**_LATER | {"closes": _NEVER}, note=schema.note, texts=schema.texts),
+                notice=Notice(
+                    **_LATER | {"closes": _NEVER}, note=schema.note, texts=schema.texts, public=schema.public
+                ),
             )
         )
 
@@ -101,7 +103,7 @@ class CampaignPlan:
     def to_json(self) -> str:
         """Return the canonical document."""
         bound = {key: value for key, value in self.draft.asked.bound.items() if key != "nonce"}
-        content = {**bound, **{key: self.draft.notice.document[key] for key in _PLANNED}}
+        content = {**bound, **{key: value for key, value in self.draft.notice.document.items() if key in _PLANNED}}
         return canonical_json({"plan": content, "id": content_id({"plan": content})})
 
     def campaign(self, notice: Notice, *, nonce: str | None = None) -> Campaign:
@@ -111,7 +113,8 @@ class CampaignPlan:
             notice: purpose, contact and dates.
             nonce: 32 hexadecimal digits; None: the operating system draws them.
         """
-        told = replace(notice, note=self.draft.notice.note, texts=self.draft.notice.texts)
+        planned = self.draft.notice
+        told = replace(notice, note=planned.note, texts=planned.texts, public=planned.public)
         return Campaign(asked=replace(_once(self.draft), nonce=nonce or new_nonce()), notice=told)
 
     def check(

@@ -185,7 +185,10 @@ def _completed(model: Path, files: GraphFiles, device: str, memory: int) -> Fact
     from veilgraph.graph.shards import read_graph
 
     graph = read_graph(files.graph, nodes=files.nodes)
-    content = complete_card(model, graph, store=files.store, device=device, memory=memory, watch=show_progress).content
+    card = complete_card(
+        model, graph, store=files.store, people_file=files.nodes, device=device, memory=memory, watch=show_progress
+    )
+    content = card.content
     page, missing = _write_page(content, model)
     return Facts(content, [*_accuracy_lines(content), *_card_in_words(content, page, missing, "")])
 
@@ -242,6 +245,8 @@ def _accuracy_lines(content: dict[str, Any]) -> list[str]:
         lines.append(f"Difference to the {other}: {Estimate(**found['difference']).points}.")
     if found["features"] is not None:
         lines.append(features_in_words(Estimate(**found["features"])))
+    if found["public"] is not None:
+        lines.append(features_in_words(Estimate(**found["public"]), "Public columns"))
     if (hundred := (content["learning_curve"] or {}).get("next_hundred")) is not None:
         lines.append(hundred_in_words(Estimate(**hundred)))
     return lines
@@ -339,7 +344,7 @@ def _predict_nodes(model: Path, files: GraphFiles, out: Path, answers: _Answers,
     is_shards = files.graph.is_dir() and answers.who.only is None and not out.suffix
     if not is_shards:
         check_table_format(out)
-    loaded = Model.load(model, device=device)
+    loaded = Model.load(model, device=device, people=files.nodes)
     if is_shard_model(model):
         raise RunError(
             f"{model} was trained by several processes on shards: give them as --graph, and a folder as --out"

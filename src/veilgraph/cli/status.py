@@ -70,6 +70,7 @@ def _stood(collection: GraphOptions, fit: _Fit) -> Stood:
         campaign=read_campaign(files.campaign, now=datetime.now(UTC)),
         graph=read_graph(files.graph, nodes=files.nodes),
         store=files.store or named_database(),
+        people=files.nodes,
         tables=None if fit.tables is None else Path(fit.tables),
     )
 

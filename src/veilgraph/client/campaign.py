@@ -29,6 +29,7 @@ from veilgraph.client.rounds import read_record_questions
 from veilgraph.client.schema import Schema
 
 _NOTICE_KEYS = "closes contact language note purpose retention round texts version"
+_PUBLIC_KINDS = (None, "number", "category", "date", "embedding")
 _TEXT_KEYS = (
     "purpose contact note controller data_protection_officer legal_basis recipients rights supervisory_authority "
     "questions"
@@ -93,7 +94,9 @@ def _checked_parts(document: object) -> tuple[dict[str, Any], Notice]:
     graph = read_object(bound["graph"], "nodes sha256", "graph")
     read_whole(graph["nodes"], "graph.nodes")
     read_hash(graph["sha256"], "graph.sha256")
-    notice = read_object(whole["notice"], _NOTICE_KEYS, "notice")
+    stated = whole["notice"]
+    has_public = isinstance(stated, dict) and "public" in stated
+    notice = read_object(stated, f"{_NOTICE_KEYS} public" if has_public else _NOTICE_KEYS, "notice")
     return {**bound, "id": whole["id"]}, _notice(notice, content_id(notice))
 
 
@@ -109,6 +112,7 @@ def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
         round=None if stated["round"] is None else read_whole(stated["round"], "round"),
         texts=stated["texts"],
         language=stated["language"],
+        public=_public(stated["public"]) if "public" in stated else {},
     )
     languages = dict(read_entries(notice.texts, "texts"))
     if not isinstance(notice.language, (str, NoneType)) or notice.language not in (languages or (None,)):
@@ -116,6 +120,16 @@ def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
     if notice.retention is not None and notice.retention < notice.closes:
         raise CampaignError("the campaign deletes its reports before it closes")
     return notice
+
+
+def _public(stated: object) -> Mapping[str, str | None]:
+    """Return the kinds of the public columns, by name."""
+    columns = dict(read_entries(stated, "public"))
+    if not columns or not all(kind in _PUBLIC_KINDS for kind in columns.values()):
+        raise CampaignError("notice.public must name a kind for each column that is known without asking")
+    for name in columns:
+        read_text(name, "a public column")
+    return columns
 
 
 _ASKED: dict[int, Callable[[Mapping[str, Any], Schema], Asked]] = {
@@ -130,6 +144,8 @@ def read_question(bound: dict[str, Any], notice: Notice) -> Question:
     asked = _ASKED[bound["format"]](bound, schema)
     asked.check_notice(notice.round)
     _check_texts(notice.texts, schema.answers)
+    if not are_distinct([*schema.answers, *notice.public]):
+        raise CampaignError("a column is asked and public, or two look alike: what is asked must be private")
     return Question(bound["id"], PublicGraph(**bound["graph"]), schema, asked, notice)
 
 

@@ -44,6 +44,8 @@ class Notice(NamedTuple):
     """Texts by language, for a program that shows the questions."""
     language: str | None
     """The language for people of all others; None without texts."""
+    public: Mapping[str, str | None]
+    """Columns that the organisers know without asking, and use beside the reports: the kind of each, by name."""
 
 
 class PublicGraph(NamedTuple):

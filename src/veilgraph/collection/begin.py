@@ -21,7 +21,7 @@ from veilgraph.collection.folder import Collection
 from veilgraph.collection.notice_file import first_texts, read_notice, write_notice
 from veilgraph.collection.settings import Settings, write_settings
 from veilgraph.errors import CampaignError, RunError
-from veilgraph.graph import Graph
+from veilgraph.graph import Graph, read_public
 from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -70,7 +70,7 @@ def revise(collection: Collection) -> Campaign | None:
     Everything that reports are bound to stays. A schema that was changed is refused.
     """
     campaign, schema = collection.campaign, FeatureSchema.load(collection.schema_file)
-    if replace(schema, note="", texts={}) != campaign.asked.schema:
+    if replace(schema, note="", texts={}) != replace(campaign.schema, note="", texts={}):
         raise CampaignError(
             f"{collection.schema_file} was changed, and reports are bound to its questions and answers: put it back, "
             "or begin another collection"
@@ -103,12 +103,13 @@ def _asked(settings: Settings, schema: FeatureSchema, graph: Graph, plan: Campai
         schema = schema.label_alone
     first = first_texts(schema, settings.question, purpose=settings.purpose, contact=settings.contact)
     schema = replace(schema, texts={settings.languages[0]: first} | dict(schema.texts))
+    read_public(schema.public, settings.people, graph)  # refused before anything is written
     notice = Notice(
         purpose=settings.purpose, contact=settings.contact, closes=settings.closing, retention=settings.deletion
     )
     if plan is not None:
         made = plan.campaign(notice)
-        return replace(made, notice=replace(made.notice, texts=schema.texts))
+        return replace(made, notice=replace(made.notice, texts=schema.texts, public=schema.public))
     asked: dict[str, Any] = {"schema": schema, "label": settings.question, "notice": notice}
     if budget is None and settings.rounds is not None:
         return _of_rounds(asked | {"graph": graph}, settings.rounds, settings.epsilon)
@@ -147,6 +148,9 @@ def _fill(draft: Path, settings: Settings, graph: Graph, campaign: Campaign) -> 
         write_atomically(people, _ids(graph))
     else:
         write_atomically(people, settings.people.read_bytes())
+        for column in campaign.schema.public:
+            if (embedding := settings.people.with_name(f"{column.name}.npy")).is_file():
+                write_atomically(draft / embedding.name, embedding.read_bytes())
     if settings.links is None:
         write_atomically(collection.ids_file, _ids(graph))
     else:

@@ -178,7 +178,8 @@ def _simulated(collection: Collection, rng: np.random.Generator) -> PrivateGraph
 
 def _learned(collection: Collection, private: PrivateGraph, answering: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Return what a model of the stored reports gets right, beside the control and the largest class."""
-    source = open_source(collection.campaign, private.graph, store=collection.store.url)
+    _, people = collection.graph_files
+    source = open_source(collection.campaign, private.graph, store=collection.store.url, nodes=people)
     perturbed = source.read().perturbed
     model = train(source, TrainingOptions(), out=collection.folder / "model")
     split = Split.random(len(private.labels), seed=0, train=2 / 3, validation=1 / 3, eligible=perturbed.has_label)

@@ -92,6 +92,7 @@ class Stood:
         graph: people and links.
         joined: ids of people who joined later.
         store: URL of the store; None if there is none yet.
+        people: table of the people, which has the public columns; None if there is none.
         tables: folder of the published waves about private contacts; None if people are asked about none.
         folder: folder of the collection; None if its files were named one by one.
         model: folder of the newest model; None if there is none.
@@ -101,6 +102,7 @@ class Stood:
     graph: Graph
     joined: Sequence[str] = ()
     store: str | None
+    people: Path | None = None
     tables: Path | None = None
     folder: Path | None = None
     model: Path | None = None
@@ -113,6 +115,7 @@ class Stood:
             graph=collection.graph,
             joined=collection.optional.names_joined,
             store=collection.store.url if collection.store.exists else None,
+            people=collection.graph_files[1],
             tables=collection.waves,
             folder=collection.folder,
             model=collection.models.newest,
@@ -141,7 +144,7 @@ def standing(
     answered = asked - silent - withdrawals - objections
     assessment = None
     if answered >= FEWEST:
-        source = open_source(campaign, stood.graph, store=stood.store, tables=stood.tables)
+        source = open_source(campaign, stood.graph, store=stood.store, nodes=stood.people, tables=stood.tables)
         assessment = assess_collection(source, options or TrainingOptions(), now=now, watch=watch)
     return Standing(
         folder=stood.folder,

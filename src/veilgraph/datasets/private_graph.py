@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
-from veilgraph.graph import Graph, PublicAttributes, read_table
+from veilgraph.graph import Graph, PublicAttributes, read_public, read_table
 from veilgraph.graph.io import edge_columns, ids_of
 from veilgraph.privacy.mechanisms.base import check_codes
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
@@ -122,13 +122,19 @@ def from_tables(*, edges: Path, nodes: Path, schema: Path | FeatureSchema, label
     _require(records, "id", nodes, "it names the nodes")
     _require(records, label, nodes, "it was given as the label")
     ids = ids_of(records, nodes)
+    if label in {column.name for column in declared.public}:
+        raise GraphError(
+            f"'{label}' is the label and public: what is asked is private, so take it out of the public columns"
+        )
     links = read_table(edges)
+    graph = Graph.from_table(links[edge_columns(list(links.columns), edges)].map(str), nodes=ids)
     return PrivateGraph(
         name=Path(nodes).stem,
-        graph=Graph.from_table(links[edge_columns(list(links.columns), edges)].map(str), nodes=ids),
+        graph=graph,
         schema=declared,
         features=declared.encode(records),
         labels=declared.encode_labels(records[label], name=label),
+        public=read_public(declared.public, Path(nodes), graph),
     )
 
 

@@ -61,7 +61,8 @@ def _table(folder: Path, stem: str) -> Path:
 
 
 def _label(nodes: Path, schema: Path) -> str:
-    known = {"id", *(column.name for column in FeatureSchema.load(schema).columns)}
+    declared = FeatureSchema.load(schema)
+    known = {"id", *(column.name for column in declared.columns), *(column.name for column in declared.public)}
     others = [str(name) for name in read_table(nodes).columns if name not in known]
     if _LABEL in others:
         return _LABEL

@@ -119,11 +119,15 @@ def make_card(
     wanted = default_shares(perturbed) if shares is None else tuple(shares)
     content["learning_curve"] = _curve(model, perturbed, wanted, memory=memory, watch=watch)
     if judged is not None and wanted:
-        content["accuracy"] |= _features(model, perturbed, judged, memory=memory)
+        content["accuracy"] |= _parts(model, perturbed, judged, memory=memory)
     answers = _Answers.of(model, perturbed)
     content["sets"] = _sets(model, perturbed, answers, judged)
     content["uncertain"] = _uncertain(answers, perturbed)
     return ModelCard(content=content, people=_people(model.method, perturbed, answers, not_to_ask))
+
+
+_PARTS = ("without_features", "features", "without_public", "public")
+"""Estimates of a card about what features and public columns add."""
 
 
 def complete_card(
@@ -131,6 +135,7 @@ def complete_card(
     graph: Graph,
     *,
     store: str | None = None,
+    people_file: Path | None = None,
     device: str = "auto",
     memory: int = DEFAULT_MEMORY,
     watch: Watch = unwatched,
@@ -144,11 +149,12 @@ def complete_card(
         graph: the public graph that the campaign was made for.
         store: URL of the store, which knows who withdrew or objected: they are counted since the training, and the
             table of people leaves them out. Without it the table names them like all others.
+        people_file: table of the people, if the campaign declares public columns.
         device: "auto", "cpu" or "cuda".
         memory: limit of a fit of the learning curve, in bytes.
         watch: shows the progress of the learning curve.
     """
-    model = Model.load(folder, device=device)
+    model = Model.load(folder, device=device, people=people_file)
     if model.nodes is None:
         raise RunError(f"{folder} does not say in which order its nodes are, as after torchrun: it has no full card")
     perturbed = model.perturbed(check_graph(model.campaign, graph).reordered(model.nodes))
@@ -212,6 +218,7 @@ def _collection(model: Model) -> dict[str, Any]:
             "label": campaign.label_name,
             "classes": list(campaign.schema.classes),
             "features": campaign.schema.num_features if campaign.feature_mechanism is not None else 0,
+            "public": [column.name for column in campaign.schema.public],
         },
         "guarantee": campaign.guarantee.as_dict(),
         "guarantee_in_words": campaign.guarantee.in_words(theorem_1=False),
@@ -249,8 +256,7 @@ def _unjudged(model: Model) -> dict[str, Any]:
     judged = "held out" if accuracy["model"] else None
     return {
         "judged_by": judged,
-        "accuracy": accuracy
-        | dict.fromkeys(("own_report", "floor", "difference", "stated", "without_features", "features")),
+        "accuracy": accuracy | dict.fromkeys(("own_report", "floor", "difference", "stated", *_PARTS)),
     } | sections
 
 
@@ -279,8 +285,7 @@ def _judgement(model: Model, perturbed: PerturbedGraph, judged: UnusedReports) -
             "floor": asdict(largest.accuracy()),
             "difference": _dict(difference),
             "stated": judged.stated_accuracy(),
-            "without_features": None,
-            "features": None,
+            **dict.fromkeys(_PARTS),
         },
         "calibration": [asdict(each) for each in judged.calibration()],
         "certain": {"from": CERTAIN, "share": share, "accuracy": asdict(certain)},
@@ -292,17 +297,21 @@ def _dict(estimate: Estimate | None) -> dict[str, Any] | None:
     return None if estimate is None else asdict(estimate)
 
 
-def _features(
-    model: Model, perturbed: PerturbedGraph, judged: UnusedReports, *, memory: int
-) -> dict[str, dict[str, Any]]:
-    """Return the accuracy of the same method without features, and what features add; nothing if it reads none."""
-    method = model.method
-    if not (isinstance(method, Veil) and method.uses_features and perturbed.has_features.any()):
+def _parts(model: Model, perturbed: PerturbedGraph, judged: UnusedReports, *, memory: int) -> dict[str, dict[str, Any]]:
+    """Return what features, and what public columns add: the accuracy of the same method without them, and the gain."""
+    method, without = model.method, dict[str, PerturbedGraph]()
+    if not isinstance(method, Veil):
         return {}
-    labels_alone = replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
-    again = fit_again(method, labels_alone, seed=model.facts["seed"], memory=memory)
-    other = judged.with_predictions(again.predict_without_own_report(labels_alone)[judged.nodes])
-    return {"without_features": asdict(other.accuracy()), "features": asdict(judged.difference(other))}
+    if method.uses_features and perturbed.has_features.any():
+        without["features"] = replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
+    if perturbed.public is not None:
+        without["public"] = replace(perturbed, public=None)
+    found = dict[str, dict[str, Any]]()
+    for part, reports in without.items():
+        again = fit_again(method, reports, seed=model.facts["seed"], memory=memory)
+        other = judged.with_predictions(again.predict_without_own_report(reports)[judged.nodes])
+        found |= {f"without_{part}": asdict(other.accuracy()), part: asdict(judged.difference(other))}
+    return found
 
 
 def _majority(perturbed: PerturbedGraph, judged: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -28,7 +28,7 @@ from veilgraph.campaign.assemble import ROUNDS, perturbed_graph
 from veilgraph.campaign.neighbours.collection import NeighbourCollection
 from veilgraph.campaign.report import Report, parse_report
 from veilgraph.errors import ReportError, RunError, VeilgraphError
-from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.graph import Graph, PerturbedGraph, read_public
 from veilgraph.models import Method
 from veilgraph.models.registry import METHODS
 from veilgraph.models.saved_state import DOCUMENT, WEIGHTS, conforms, digest_of_document, read_object
@@ -61,6 +61,7 @@ class Model:
         report_lines: returns the reports of the training as JSON, one line each.
         nodes: names of the nodes in the order of the training; None if they were not kept.
         collection: documents and tables of a series about private neighbours; None for all other campaigns.
+        people: table of the people as it is now, for public columns; None if it was not given.
     """
 
     method: Method
@@ -69,6 +70,7 @@ class Model:
     report_lines: Callable[[], Iterable[str]] = field(repr=False)
     nodes: tuple[str, ...] | None = field(default=None, repr=False)
     collection: NeighbourCollection | None = None
+    people: Path | None = None
 
     def save(self, folder: Path) -> Model:
         """Write the folder, over an older model if there is one, and return the model as the folder holds it."""
@@ -92,12 +94,13 @@ class Model:
         return replace(self, report_lines=partial(read_lines, folder / REPORTS))
 
     @classmethod
-    def load(cls, folder: Path, *, device: str = "auto") -> Model:
+    def load(cls, folder: Path, *, device: str = "auto", people: Path | None = None) -> Model:
         """Read a folder that `save` wrote; refuse one that is unfinished, damaged or mixed up.
 
         Args:
             folder: folder of the model.
             device: device for predictions: "auto", "cpu" or "cuda".
+            people: table of the people as it is now, if the campaign declares public columns.
         """
         try:
             facts = read_object(folder / _TRAINING)
@@ -121,7 +124,15 @@ class Model:
             raise RunError(f"{folder}: the weights are of {shape} nodes and classes, not {expected}; {_REMEDY}")
         lines = partial(read_lines, folder / REPORTS)
         series = _read_series(folder / _SERIES, campaign)
-        return cls(method=method, campaign=campaign, facts=facts, report_lines=lines, nodes=nodes, collection=series)
+        return cls(
+            method=method,
+            campaign=campaign,
+            facts=facts,
+            report_lines=lines,
+            nodes=nodes,
+            collection=series,
+            people=people,
+        )
 
     def reports(self) -> Iterator[Report]:
         """Yield the reports of the training."""
@@ -147,7 +158,8 @@ class Model:
         rounds, given = self.facts.get("rounds") or ROUNDS[0], self.reports() if reports is None else reports
         if self.collection is not None:
             return self.collection.perturbed(graph, given)
-        return perturbed_graph(self.campaign, graph, given, rounds=rounds)
+        public = read_public(self.campaign.schema.public, self.people, graph)
+        return replace(perturbed_graph(self.campaign, graph, given, rounds=rounds), public=public)
 
 
 def check_model_folder(folder: Path) -> Path:

@@ -28,7 +28,7 @@ from veilgraph.deploy.training_options import TrainingOptions
 from veilgraph.distributed.exchange import ALONE, Exchange
 from veilgraph.distributed.process_group import ProcessGroup
 from veilgraph.errors import RunError
-from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.graph import Graph, PerturbedGraph, Split, read_public
 from veilgraph.graph.graph import GraphSize
 from veilgraph.graph.shards import ShardFolder, check_graph_path, read_graph
 from veilgraph.models import Method
@@ -235,10 +235,11 @@ class StoreSource(Source):
         withdrawals = count_withdrawals(self.store, self.campaign)  # before reading: a later one may be in the model
         with stored_reports(self.store, self.campaign, watch=watch) as reports:
             perturbed = perturbed_graph(self.campaign, self.graph, reports, rounds=self.rounds)
+        public = read_public(self.campaign.schema.public, self.nodes, self.graph)
         rounds = self.campaign.asked.combined(self.rounds)
         return CollectedReports(
             campaign=self.campaign,
-            perturbed=perturbed,
+            perturbed=replace(perturbed, public=public),
             withdrawals=withdrawals,
             not_to_ask=frozenset(withdrawn_people(self.store, self.campaign)),
             rounds=rounds,
@@ -278,6 +279,11 @@ class ShardSource(Source):
     ) -> CollectedReports:
         """Read the part of this process; a single process reads the whole graph."""
         folder = self.graph
+        if self.campaign.schema.public:
+            raise RunError(
+                "shards have no public columns yet: train in one process, with the table of edges as --graph and the "
+                "table of people as --nodes"
+            )
         with watch("read shards"):
             part = SharedReports.read(folder, self.campaign, exchange, bag_counts=bag_counts)
         return CollectedReports(

@@ -7,13 +7,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
-from veilgraph.graph.io import ids_of
+from veilgraph.graph.graph import Graph
+from veilgraph.graph.io import ids_of, read_table
 from veilgraph.privacy.notebook_table import html_table, listed
 from veilgraph.privacy.public_columns import PublicColumn
 
@@ -386,14 +388,30 @@ class PublicAttributes:
                     f"{where} has no column '{column.name}', which is declared as public: add it, or take it out of "
                     "the schema"
                 )
-        row_of = {node: row for row, node in enumerate(ids_of(table, where))}
-        if missing := [node for node in ids if node not in row_of]:
-            raise GraphError(
-                f"{where} lacks {len(missing)} of {len(ids)} people on the graph, such as '{missing[0]}': add a row "
-                "for each, with empty cells where nothing is known"
-            )
-        rows = np.array([row_of[node] for node in ids], dtype=np.int64)
+        rows = _rows_of(ids, ids_of(table, where), where)
         return cls(tuple(_attribute(column, table[column.name]).select(rows) for column in declared))
+
+    @classmethod
+    def from_file(cls, path: Path, *, ids: Sequence[str], columns: Sequence[PublicColumn]) -> PublicAttributes:
+        """Read declared public columns of a table of people, .csv or .parquet.
+
+        An embedding that is no column of the table is a file NAME.npy beside it, with a row for each row of the table.
+
+        Args:
+            path: the table, with a column `id`.
+            ids: ids of the nodes, in order, as text.
+            columns: the public columns.
+        """
+        table = read_table(path)
+        beside = {
+            column.name: file
+            for column in columns
+            if column.name not in table and (file := path.with_name(f"{column.name}.npy")).is_file()
+        }
+        listed = [column for column in columns if column.name not in beside]
+        found = cls.from_table(table, ids=ids, columns=listed, where=str(path)).attributes if listed else ()
+        rows = _rows_of(ids, ids_of(table, path), str(path))
+        return cls((*found, *(_read_embedding(name, file, len(table), rows) for name, file in beside.items())))
 
     @property
     def num_nodes(self) -> int:
@@ -438,6 +456,44 @@ class PublicAttributes:
     def _repr_html_(self) -> str:
         facts = {each.name: f"{type(each).__name__.lower()}, {int(each.missing.sum())} missing" for each in self}
         return html_table("Public attributes", facts | {"columns": listed(self.names), "nodes": self.num_nodes})
+
+
+def read_public(columns: Sequence[PublicColumn], people: Path | None, graph: Graph) -> PublicAttributes | None:
+    """Return the declared public columns of a graph's nodes from the table of people; None if none are declared."""
+    if not columns:
+        return None
+    if people is None:
+        names = ", ".join(column.name for column in columns)
+        raise GraphError(
+            f"public columns are declared ({names}): give the table of people, which has them (--people or --nodes)"
+        )
+    return PublicAttributes.from_file(people, ids=graph.names, columns=columns)
+
+
+def _rows_of(ids: Sequence[str], known: Sequence[str], where: str) -> NDArray[np.int64]:
+    """Return the row of each node in a table of people; refuse a table that lacks somebody."""
+    row_of = {node: row for row, node in enumerate(known)}
+    if missing := [node for node in ids if node not in row_of]:
+        raise GraphError(
+            f"{where} lacks {len(missing)} of {len(ids)} people on the graph, such as '{missing[0]}': add a row "
+            "for each, with empty cells where nothing is known"
+        )
+    return np.array([row_of[node] for node in ids], dtype=np.int64)
+
+
+def _read_embedding(name: str, path: Path, people: int, rows: NDArray[np.int64]) -> Embedding:
+    try:
+        matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise GraphError(
+            f"{path} is not a readable matrix of numbers ({type(error).__name__}): save it again"
+        ) from None
+    if matrix.ndim != 2 or len(matrix) != people:
+        raise GraphError(
+            f"{path} has the shape {matrix.shape}: give a matrix with a row for each of the {people} rows of the table "
+            "of people, in their order"
+        )
+    return Embedding(name=name, rows=np.asarray(matrix[rows], dtype=np.float32))
 
 
 _EPOCH = datetime.date(1970, 1, 1)

@@ -150,6 +150,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         "note": texts.get("note", campaign.schema.note),
         "closes": time_in_words(campaign.notice.closes),
         "retention": None if campaign.notice.retention is None else time_in_words(campaign.notice.retention),
+        "public": [column.name for column in campaign.notice.public],
         "people": counted(campaign.nodes, "person", "people"),
         "questions": asked,
         "shown": shown,

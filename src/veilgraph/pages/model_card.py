@@ -179,6 +179,8 @@ def summary(content: dict[str, Any]) -> list[str]:
         sentences.append(words + ".")
     if found["features"] is not None:
         sentences.append(features_in_words(Estimate(**found["features"])))
+    if found["public"] is not None:
+        sentences.append(features_in_words(Estimate(**found["public"]), "Public columns"))
     if found["own_report"] is not None:
         own = found["own_report"]
         sentences.append(f"Where a person's own report is used too, it is {share_text(own)}.")
@@ -263,6 +265,7 @@ def _accuracies(content: dict[str, Any]) -> dict[str, str]:
         "own_report": f"{method_title(content['method'])}, own report used",
         "control": "Control, own report not used",
         "without_features": f"{method_title(content['method'])} without features, own report not used",
+        "without_public": f"{method_title(content['method'])} without public columns, own report not used",
         "floor": "The largest class, given for everybody",
     }
     return {key: name for key, name in names.items() if content["accuracy"].get(key) is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from veilgraph.errors import SchemaError
@@ -43,3 +44,24 @@ or leave it out
                 f"public column '{self.name}': kind is '{self.kind}'; use {', '.join(KINDS[:-1])} or {KINDS[-1]}, "
                 "or leave it out"
             )
+
+    @property
+    def document(self) -> dict[str, str]:
+        """Name and declared kind, as a schema has them."""
+        return {"name": self.name} | ({} if self.kind is None else {"kind": self.kind})
+
+
+def parse_public(stated: object) -> tuple[PublicColumn, ...]:
+    """Read public columns as a campaign states them: their kinds by name, None where none is declared.
+
+    >>> parse_public({"village": "category", "age": None})
+    (PublicColumn(name='age', kind=None), PublicColumn(name='village', kind='category'))
+    """
+    if not isinstance(stated, dict) or not stated:
+        raise SchemaError("public must be an object with a kind for each public column, and be left out without one")
+    return tuple(PublicColumn(name=name, kind=stated[name]) for name in sorted(stated))
+
+
+def public_document(columns: Iterable[PublicColumn]) -> dict[str, str | None]:
+    """Return the kinds of public columns by name: the inverse of `parse_public`."""
+    return {column.name: column.kind for column in columns}

@@ -26,6 +26,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import DomainError, SchemaError
 from veilgraph.privacy.notebook_table import html_table, listed
 from veilgraph.privacy.plain_text import look_alikes, misleading_character
+from veilgraph.privacy.public_columns import PublicColumn
 
 NO_LABEL = -1
 """Code of a node whose label is unknown, even to the person."""
@@ -155,6 +156,8 @@ class FeatureSchema:
             nothing.
         note: origin of the schema, for its readers.
         texts: texts of the questions for participants, by language; a campaign checks them.
+        public: columns that are known without asking: never asked, in no report, and no part of a guarantee. They are
+            sorted by name.
 
     >>> schema = FeatureSchema.binary(1433, classes=["theory", "systems"], group=25)
     >>> schema.num_features, schema.domain_sizes[:3]
@@ -168,8 +171,10 @@ class FeatureSchema:
     group: int = 1
     note: str = ""
     texts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    public: tuple[PublicColumn, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "public", tuple(sorted(self.public, key=lambda column: column.name)))
         _check_texts("a class", self.classes)
         _check_texts("the note", (self.note,))
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
@@ -180,6 +185,12 @@ class FeatureSchema:
         if twice := [name for name, times in Counter(self._column_names).items() if times > 1]:
             raise SchemaError(f"column '{twice[0]}' is declared twice")
         _refuse_look_alikes("the columns", self._column_names)
+        if both := {column.name for column in self.public} & set(self._column_names):
+            raise SchemaError(
+                f"column '{min(both)}' is asked and public: what is known without asking costs no epsilon, so take it "
+                "out of the columns"
+            )
+        _refuse_look_alikes("the columns", [*self._column_names, *(column.name for column in self.public)])
         if self.group < 1:
             raise SchemaError(f"group is {self.group}: merge 1 column (none) or more")
         if self.group > 1 and not self.columns:
@@ -306,6 +317,8 @@ class FeatureSchema:
             document["group"] = self.group
         if self.columns:
             document["columns"] = [_column_to_toml(column) for column in self.columns]
+        if self.public:
+            document["public"] = [column.document for column in self.public]
         if self.texts:
             document["texts"] = dict(self.texts)
         write_atomically(Path(path), tomli_w.dumps(document), public=True)
@@ -319,9 +332,9 @@ class FeatureSchema:
             raise SchemaError(f"{path} is not UTF-8: save it as UTF-8") from None
         except (OSError, tomllib.TOMLDecodeError) as error:
             raise SchemaError(f"{path} cannot be read as a schema: {error}") from error
-        _refuse_unknown(document, {"note", "classes", "group", "columns", "texts"}, str(path))
-        document.setdefault("columns", [])
-        for key in ("classes", "columns"):
+        _refuse_unknown(document, {"note", "classes", "group", "columns", "texts", "public"}, str(path))
+        document = {"columns": [], "public": []} | document
+        for key in ("classes", "columns", "public"):
             if not isinstance(document.get(key), list):
                 raise SchemaError(f"{path}: '{key}' is missing or not a list")
         if not isinstance(document.get("texts", {}), dict):
@@ -334,6 +347,7 @@ class FeatureSchema:
             group=document.get("group", 1),
             note=str(document.get("note", "")),
             texts=document.get("texts", {}),
+            public=tuple(_public_from_toml(entry, str(path)) for entry in document["public"]),
         )
 
 
@@ -451,6 +465,13 @@ def _column_from_toml(entry: object, path: str) -> Column:
         edges=edges,
         whole=entry.get("whole", False),
     )
+
+
+def _public_from_toml(entry: object, path: str) -> PublicColumn:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        raise SchemaError(f'{path}: every public column needs a name: [[public]] with name = "village"')
+    _refuse_unknown(entry, {"name", "kind"}, f"{path}, public column '{entry['name']}'")
+    return PublicColumn(name=entry["name"], kind=entry.get("kind"))
 
 
 def _refuse_unknown(document: Mapping[str, object], known: set[str], where: str) -> None:

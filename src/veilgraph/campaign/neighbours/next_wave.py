@@ -46,6 +46,11 @@ def begin_series(
             "a series about private neighbours asks for no features: its waves state the guarantee of label and "
             "lists alone; leave epsilon_x and sampled out"
         )
+    if schema.public:
+        raise CampaignError(
+            f"a series about private neighbours does not learn from public columns yet: take '{schema.public[0].name}' "
+            "out of the schema"
+        )
     if people.num_edges or budget.epsilon_y is None or budget.rounds.rounds is not None:
         raise CampaignError(
             "a series about private neighbours begins with the label alone, asked once of people without edges: "

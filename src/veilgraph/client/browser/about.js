@@ -18,12 +18,14 @@ const PARTS = [
 
 /** Say who asks and why, and until when they keep what is sent. */
 export function showAbout(question) {
-  const { texts, language, retention, ...notice } = question.notice;
+  const { texts, language, retention, public: known = {}, ...notice } = question.notice;
   const theirs = theirWords(question);
   const { purpose, contact } = { ...notice, ...theirs };
   $("purpose").replaceChildren(quoted(purpose));
   say($("contact"), "organisers.contact", { contact: quoted(contact) });
   promise("retention", retention);
+  $("public").hidden = !Object.keys(known).length;
+  say($("public"), "organisers.public", { columns: quoted(Object.keys(known).join(", ")) });
   promise("broken", brokenRetention(question, localStorage));
   say($("checked"), "details.checked", { id: element("code", { dir: "ltr" }, question.id) });
   // In the page's language, or in the campaign's first one.

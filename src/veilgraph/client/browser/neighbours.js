@@ -15,6 +15,7 @@ const {
   isName,
   keys,
   list,
+  noticeKeys,
   number,
   part,
   readLabel,
@@ -88,10 +89,7 @@ function read({ format, bound, notice }) {
   need(
     waves.some((each) => each.list) ? waves.length === 1 && table === null && turns === null : isHash(table),
   ); // a list is asked once, and needs no beliefs
-  const closes = readNotice(
-    keys(notice, "closes contact language note purpose retention round texts version"),
-    [{ name, values: classes }],
-  );
+  const closes = readNotice(noticeKeys(notice), [{ name, values: classes }]);
   need(notice.round === null);
   // In turns, a person answers one.
   const together = (costs) => (turns === null ? add(...costs) : Math.max(...costs));

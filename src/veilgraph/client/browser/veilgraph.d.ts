@@ -69,6 +69,8 @@ export interface Notice {
   readonly texts: Readonly<Record<string, Translation>>;
   /** The language for people of all others; null without texts. */
   readonly language: string | null;
+  /** What the organisers know without asking, and use beside the reports: the kind of each column by name. */
+  readonly public?: Readonly<Record<string, "number" | "category" | "date" | "embedding" | null>>;
 }
 
 /** A campaign that was verified. */

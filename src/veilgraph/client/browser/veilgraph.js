@@ -218,11 +218,7 @@ async function parts({ id, ...document }) {
   );
   need(isText(bound.nonce) && /^[0-9a-f]{32}$/.test(bound.nonce));
   need(id === (await sha256(canonical(bound))), "The campaign was altered.");
-  return [
-    { ...bound, id },
-    keys(notice, "closes contact language note purpose retention round texts version"),
-    await sha256(canonical(notice)),
-  ];
+  return [{ ...bound, id }, noticeKeys(notice), await sha256(canonical(notice))];
 }
 
 function read(
@@ -362,9 +358,16 @@ const TEXTS = [
   "supervisory_authority",
 ];
 
-function readNotice({ version, purpose, contact, note, closes, retention, texts, language }, questions) {
+const PUBLIC_KINDS = [null, "number", "category", "date", "embedding"];
+
+function readNotice(notice, questions) {
+  const { version, purpose, contact, note, closes, retention, texts, language, public: known } = notice;
   need(whole(version) && isName(purpose) && isName(contact) && isClear(note));
   need(date(closes) && (retention === null || date(retention) >= date(closes)));
+  if (known) {
+    need(entries(known).length && entries(known).every(([, kind]) => PUBLIC_KINDS.includes(kind)));
+    distinct([...questions.map(({ name }) => name), ...Object.keys(known)], isName, 0);
+  }
   need(entries(texts).length ? isText(language) && Object.hasOwn(texts, language) : language === null);
   for (const [tag, said] of entries(texts)) {
     need(/^[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$/.test(tag));
@@ -618,6 +621,12 @@ const isCode = (code, bound) => Number.isSafeInteger(code) && code >= 0 && code 
 const whole = (value) => Number.isSafeInteger(value) && value > 0;
 const must = (value, condition) => need(condition) ?? value;
 const keys = (value, names) => must(value, isObject(value) && Object.keys(value).sort().join(" ") === names);
+/** What a notice has; columns that are known without asking only where there are some. */
+const noticeKeys = (notice) =>
+  keys(
+    notice,
+    `closes contact language note ${notice?.public ? "public " : ""}purpose retention round texts version`,
+  );
 const entries = (value) => Object.entries(must(value, isObject(value) && !Array.isArray(value)));
 const date = (text) =>
   new Date(must(text, /^[1-9]/.test(text) && new Date(text).toISOString() === text.replace("Z", ".000Z")));
@@ -650,6 +659,7 @@ export const internals = {
   labelFits,
   list,
   look,
+  noticeKeys,
   number,
   part,
   readLabel,
