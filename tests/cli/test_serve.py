@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import httpx
 import pytest
+from benchmarks.performance.collecting import Server
 
 from tests.support.collection import Collection
+from tests.support.health_folder import QUESTION, begun
 from tests.support.neighbour_series import CLOSES, HISTOGRAM, NAMES, PEOPLE, TABLE, waves_of
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave
 from veilgraph.campaign.neighbours.series import table_path
 from veilgraph.campaign.neighbours.series_folder import wave_path
-from veilgraph.campaign.tokens import new_key
+from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.cli import main
+from veilgraph.client import answer, send
+from veilgraph.collection import Collection as Home
 from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.collector.store import ReportStore
 from veilgraph.privacy.belief_table import BeliefTable
@@ -113,3 +118,37 @@ def test_a_wave_that_would_not_be_taken_up_fails_the_check(
         store.documents.register(document, now=0.0)
     store.close()
     assert main([*check, "--port", "0"]) == 2, "it was served"
+
+
+def test_several_folders_are_served_by_their_names_each_from_its_own_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    homes = {}
+    for name in ("flu", "mobility"):
+        (tmp_path / name).mkdir()
+        homes[name] = Home(begun(tmp_path / name).folder.rename(tmp_path / name / name))
+    folders = [str(home.folder) for home in homes.values()]
+    assert main(["serve", *folders, "--check"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"/c/{name}/: campaign {home.campaign.id}" in said for name, home in homes.items())
+    with Server(folders, log=tmp_path / "log") as server, httpx.Client(base_url=server.url) as client:
+        assert client.get("/health/ready").status_code == 200
+        for name, home in homes.items():
+            node = home.graph.names[0]
+            token = token_for(read_keys(home.keys_file)[0], home.campaign.series, node)
+            report = answer(
+                home.campaign.to_json(),
+                {QUESTION: "yes"},
+                node=node,
+                store=tmp_path / "devices" / name,
+                max_epsilon=4.0,
+            )
+            assert send(f"{server.url}/c/{name}", report, token)
+        assert server.stop() == 0
+    for home in homes.values():
+        store = ReportStore.open(home.store.url, create=False)
+        assert store.reports.count(home.campaign.id) == 1
+        store.close()
+    assert main(["serve", folders[0], folders[0], "--check"]) == 2
+    assert "two of these folders have one name" in capsys.readouterr().err
