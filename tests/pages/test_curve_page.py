@@ -107,7 +107,7 @@ def test_page_is_well_formed_and_needs_nothing_else(result: dict[str, Any]) -> N
 def test_headline_answers_the_question_with_the_relation(result: dict[str, Any]) -> None:
     assert plain(headline(result)) == (
         "With label sets at a total epsilon of 1 (user level, any two records), Veil predicts 78.0 % ± 1.0 "
-        "(no privacy: 88.0 % ± 1.0)."
+        "(no privacy: 88.0 % ± 1.0). The largest class alone is right for 35.0 %."
     )
 
 
@@ -120,7 +120,27 @@ def test_headline_takes_the_total_nearest_to_one(result: dict[str, Any]) -> None
 
 def test_headline_says_where_nothing_is_learned(result: dict[str, Any]) -> None:
     result["graph"]["majority_share"] = 0.8
-    assert "not above always predicting the largest class (80.0 %)" in plain(headline(result))
+    assert "not clearly above always predicting the largest class (80.0 %)" in plain(headline(result))
+
+
+def test_a_handful_of_test_nodes_is_said(result: dict[str, Any]) -> None:
+    assert not any("Only" in sentence for sentence in summary(result))
+    result["graph"]["nodes"] = 100
+    assert summary(result)[-2] == "Only 25 test nodes in each seed: one of them is 4.0 points of accuracy."
+
+
+def test_nothing_is_recommended_where_no_method_is_clearly_above_the_largest_class(result: dict[str, Any]) -> None:
+    # 308 of 1,234 people are tested: two standard errors of a share of 0.75 are 0.049.
+    result["graph"]["majority_share"] = 0.75
+    said = recommended_design(result)
+    assert said.startswith("nothing. At a total of 1 no method is clearly above the largest class")
+    assert said.endswith("From a total of 4 on, a method is above it.")
+    assert campaign_commands(result, FILES) == []
+    assert "veilgraph init" not in Page(render_curve_page(result, FILES)).text
+    result["graph"]["nodes"] = 12_340
+    assert recommended_design(result).startswith("Ask for the label alone")
+    result["graph"]["majority_share"] = 0.95
+    assert recommended_design(result).endswith("(veilgraph estimate).")
 
 
 def test_summary_has_the_control_rgnn_and_the_price_of_privacy(result: dict[str, Any]) -> None:

@@ -245,13 +245,14 @@ class CurveRun:
         from veilgraph.pages.formatting import accuracy_text
 
         result, levels = self.result, self.result["not_private"]
+        commands = campaign_commands(result, self.files)
         return [
             self._table,
             "; ".join(f"{CURVE_TITLES[name]}: {accuracy_text(level)}" for name, level in levels.items()) + ".",
             headline(result),
             *summary(result),
             f"Recommended: {recommended_design(result)}",
-            f"{invitation(self.files)}: {campaign_commands(result, self.files)[0]}",
+            *(f"{invitation(self.files)}: {command}" for command in commands[:1]),
             f"Page: {self.folder / 'report.html'}",
         ]
 

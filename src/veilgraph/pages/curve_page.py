@@ -44,6 +44,8 @@ CLOSE = 0.02
 """Loss of accuracy that still counts as close to a result without privacy."""
 
 _REFERENCE = 1.0
+_FEW_TESTED = 50
+"""Number of test nodes below which one prediction is more than two points."""
 _SPENDING = {
     VEIL: "all of it on the label",
     CONTROL: "all of it on the label; the same reports as Veil",
@@ -115,12 +117,28 @@ def headline(result: dict[str, Any]) -> str:
     words = (
         f"With {_reports_in_short(method, design)} at a total epsilon of {design['epsilon']:g} "
         f"(user level, any two records), {_title(method)} predicts {accuracy_text(result['methods'][method][i])} "
-        f"(no privacy: {accuracy_text(unprotected)})."
+        f"(no privacy: {accuracy_text(unprotected)}). "
     )
-    majority = result["graph"]["majority_share"]
-    if result["methods"][method][i]["accuracy_mean"] <= majority:
-        words += f" That is not above always predicting the largest class ({percent(majority)})."
-    return words
+    largest = f"always predicting the largest class ({percent(result['graph']['majority_share'])})"
+    if not _beats_largest_class(result, i):
+        return f"{words}That is not clearly above {largest}."
+    return f"{words}The largest class alone is right for {percent(result['graph']['majority_share'])}."
+
+
+def _tested(result: dict[str, Any]) -> int:
+    """Return the number of test nodes of a seed: a quarter of all."""
+    return max(1, int(result["graph"]["nodes"]) // 4)
+
+
+def _beats_largest_class(result: dict[str, Any], i: int) -> bool:
+    """Tell whether the best private method at a total is above the largest class by more than two standard errors.
+
+    The standard error is of a share of p = the largest class among the test nodes: sqrt(p (1 - p) / tested).
+    Seeds test overlapping people, so more seeds do not make it smaller.
+    """
+    share, tested = result["graph"]["majority_share"], _tested(result)
+    best = max(points[i]["accuracy_mean"] for points in result["methods"].values())
+    return bool(best > share + 2 * math.sqrt(share * (1 - share) / tested))
 
 
 def summary(result: dict[str, Any]) -> list[str]:
@@ -140,6 +158,10 @@ def summary(result: dict[str, Any]) -> list[str]:
         )
     else:
         sentences.append("RGNN and the GNN without privacy need features; these data have none, so they are left out.")
+    if (tested := _tested(result)) < _FEW_TESTED:
+        sentences.append(
+            f"Only {counted(tested, 'test node')} in each seed: one of them is {100 / tested:.1f} points of accuracy."
+        )
     return [*sentences, _close_in_words(result)]
 
 
@@ -197,8 +219,10 @@ def recommended_method(result: dict[str, Any]) -> str:
 
 
 def recommended_design(result: dict[str, Any]) -> str:
-    """Return in words what to ask people, and how to learn from their reports."""
+    """Return in words what to ask people, and how to learn from their reports; or why nothing is recommended."""
     design, method = _reference(result), recommended_method(result)
+    if not _beats_largest_class(result, _reference_index(result)):
+        return _nothing_in_words(result)
     if method == PAPER:
         split = design[PAPER]
         return (
@@ -209,8 +233,24 @@ def recommended_design(result: dict[str, Any]) -> str:
     return f"Ask for the label alone: {label_report_in_words(design)}. Then {train}."
 
 
+def _nothing_in_words(result: dict[str, Any]) -> str:
+    """Return why no design is recommended, and what to try."""
+    totals = [total for i, total in enumerate(result["totals"]) if _beats_largest_class(result, i)]
+    words = (
+        f"nothing. At a total of {_reference(result)['epsilon']:g} no method is clearly above the largest class: the "
+        "network tells too little about this question, or there are too few people. Shares of the classes can still "
+        "be estimated (veilgraph estimate)."
+    )
+    return f"{words} From a total of {totals[0]:g} on, a method is above it." if totals else words
+
+
 def campaign_commands(result: dict[str, Any], files: CampaignFiles) -> list[str]:
-    """Return the command that makes the recommended design a campaign, and the one that weighs others first."""
+    """Return the command that makes the recommended design a campaign, and the one that weighs others first.
+
+    There is none where no design is recommended.
+    """
+    if not _beats_largest_class(result, _reference_index(result)):
+        return []
     design, method = _reference(result), recommended_method(result)
     people = [] if files.nodes is None else ["--people", files.nodes]
     graph = ["--graph", files.graph, *([] if files.nodes is None else ["--nodes", files.nodes])]
