@@ -76,7 +76,7 @@ SERVE = (
 NOT_RUN = {
     OWN_GRAPH: "needs the reader's files; docs/tutorials/quickstart.md writes some and runs it",
     "veilgraph account --audit --features 53 --sampled 10 --epsilon-x 0.1 --set trials=4000000 --set claim=0.281": (
-        "20 seconds; tests/privacy/test_audit.py and tests/cli refute with fewer trials"
+        "a minute; tests/privacy/test_audit.py and tests/cli refute with fewer trials"
     ),
     "veilgraph lab data cora citeseer --fetch": "needs the network",
     "veilgraph lab data --results runs/paper": "reads every data set that is there",
