@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from veilgraph.privacy.accounting import Guarantee, show_odds
-from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, short_epsilon, show_certainty, state_epsilon
+from veilgraph.privacy.epsilon import short_epsilon, show_certainty, state_epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +103,6 @@ class Words(ABC):
     def guarantee_in_brief(self) -> list[str]:
         """Those sentences about the guarantee that a check of the document prints."""
         return self.guarantee[:1]
-
-    @property
-    def guarantee_when_made(self) -> list[str]:
-        """Those sentences about the guarantee that are said when the campaign is made."""
-        epsilon = state_epsilon(self.whole.total_user_level)
-        return [f"{describe_epsilon(NeighbourRelation.USER_LEVEL, epsilon)} in total."]
 
     def open_round(self, number: int | None) -> list[str]:
         """Say which round is open; nothing without rounds."""

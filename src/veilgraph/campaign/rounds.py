@@ -148,11 +148,6 @@ class RoundsWords(OnceWords):
         """Those sentences about the guarantee that a check of the document prints: one relation is not enough."""
         return self.guarantee
 
-    @property
-    def guarantee_when_made(self) -> list[str]:
-        """Those sentences about the guarantee that are said when the campaign is made."""
-        return self.guarantee
-
     def open_round(self, number: int | None) -> list[str]:
         """Say which round is open; nothing between two rounds."""
         return [] if number is None else [f"Round {number} of {self.asked.number} is open."]
