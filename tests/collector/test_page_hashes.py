@@ -13,6 +13,8 @@ import pytest
 from starlette.applications import Starlette
 
 from tests.support.running_collector import listening
+from veilgraph.collector.metrics import Metrics
+from veilgraph.collector.middleware import TokenBuckets
 from veilgraph.collector.page_hashes import compare_page, page_hashes, sha256sums
 from veilgraph.collector.participant_page import PageFile, PageFiles, participant_page
 from veilgraph.errors import VeilgraphError
@@ -21,7 +23,10 @@ from veilgraph.errors import VeilgraphError
 @contextmanager
 def page_of(files: dict[str, PageFile]) -> Iterator[str]:
     """Serve files alone; yield their address."""
-    with listening(PageFiles(Starlette(), files)) as client:
+    metrics = Metrics(campaign="", queued=lambda: 0)
+    with listening(
+        PageFiles(Starlette(), files, buckets=TokenBuckets(per_second=0, burst=1), metrics=metrics)
+    ) as client:
         yield str(client.base_url)
 
 

@@ -1,4 +1,4 @@
-"""The participant's page is few requests, outside of the rate limit, and the same for everyone who checks it."""
+"""The participant's page is few requests, with a rate of their own, and the same for everyone who checks it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 from tests.support.browser_module import BROWSER, NODE, needs_node
 from tests.support.collection import Collection
 from tests.support.running_collector import collector_of, listening
+from veilgraph.collector.collector import SharedParts
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.participant_page import bundle, participant_page
 from veilgraph.collector.store import ReportStore
@@ -27,13 +28,13 @@ PAGE = participant_page()["/"].content.decode()
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[httpx.Client]:
-    """Yield a client of a collector that grants an address one request."""
+    """Yield a client of a collector that grants an address eight requests."""
     app = collector_of(
         campaign=COLLECTION.campaign,
         graph=COLLECTION.graph,
         store=ReportStore.open(f"sqlite:///{tmp_path}/reports.db"),
         credentials=COLLECTION.credentials,
-        limits=Limits(requests_per_second=0.001, burst=1),
+        limits=Limits(requests_per_second=0.001, burst=8),
     )
     with listening(app) as served:
         yield served
@@ -73,9 +74,8 @@ def test_the_script_takes_less_than_33_kb_on_the_way_to_a_browser() -> None:
     assert len(script.compressed) < 33_000
 
 
-def test_a_crowd_behind_one_address_gets_every_file_whatever_its_rate(client: httpx.Client) -> None:
-    assert client.get("/health/live").status_code == 200
-    assert client.get("/health/live").status_code == 429
+def test_a_crowd_behind_one_address_gets_every_file_beyond_its_rate_of_requests(client: httpx.Client) -> None:
+    assert [client.get("/health/live").status_code for _ in range(9)] == [200] * 8 + [429]
     for path, file in participant_page().items():
         for encoding in ("gzip", "identity"):
             for _ in range(5):
@@ -130,3 +130,25 @@ def test_a_module_that_no_script_can_be_made_of_is_refused(tmp_path: Path, line:
     (tmp_path / "participant.js").write_text(line, encoding="utf-8")
     with pytest.raises(ValueError, match=r"participant\.js imports or exports"):
         bundle(tmp_path)
+
+
+def test_one_address_cannot_load_the_page_for_ever_and_others_still_get_it(client: httpx.Client) -> None:
+    """200 connections that did kept others waiting for a third of a second."""
+    path = next(name for name in participant_page() if name.endswith(".js"))
+    statuses = [client.get(path, headers={"Accept-Encoding": "identity"}).status_code for _ in range(100)]
+    assert statuses[:8] == [200] * 8
+    assert statuses[-1] == 429
+    assert statuses == sorted(statuses)
+    with httpx.Client(base_url=client.base_url, transport=httpx.HTTPTransport(local_address="127.0.0.2")) as other:
+        assert other.get(path).status_code == 200
+
+
+def test_a_thousand_phones_behind_one_address_load_the_page_at_once(tmp_path: Path) -> None:
+    shared = SharedParts(ReportStore.open(f"sqlite:///{tmp_path}/reports.db"))
+    files = [file for path, file in participant_page().items() if not path.startswith("/languages")]
+    files.append(max((file for file in participant_page().values()), key=lambda file: len(file.compressed)))
+    for _ in range(1000):
+        for file in files:
+            assert shared.file_buckets.allow("192.0.2.1")
+            shared.file_buckets.charge("192.0.2.1", len(file.compressed))
+    shared.store.close()

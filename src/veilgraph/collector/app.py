@@ -176,12 +176,12 @@ def answer_refusals(app: FastAPI, shared: SharedParts, metrics: Metrics) -> None
 def add_boundaries(app: FastAPI, shared: SharedParts, metrics: Metrics, *, files: Mapping[str, PageFile]) -> None:
     """Add what every request passes: security headers, rate limit, and an answer to unexpected errors.
 
-    Files in memory are outside of the rate limit: to refuse one costs as much, and a crowd may have one address.
+    Files in memory have a rate of their own, because a crowd may have one address.
     """
     # The last one added is the outermost.
     app.add_middleware(ErrorBoundary)
     app.add_middleware(RateLimit, buckets=shared.buckets, metrics=metrics)
-    app.add_middleware(PageFiles, files=files)
+    app.add_middleware(PageFiles, files=files, buckets=shared.file_buckets, metrics=metrics)
     app.add_middleware(SecurityHeaders)
 
 

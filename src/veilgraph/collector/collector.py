@@ -18,6 +18,10 @@ from veilgraph.collector.report_writer import ReportWriter
 from veilgraph.collector.retention import purge_unserved_regularly
 from veilgraph.collector.store import ReportStore
 
+_FILES = 4
+"""Files of the participant's page for each request that the rate of an address counts. At once, ten times as many:
+with the default limits 1,000 phones behind one address load the page at the same time."""
+
 
 class SharedParts:
     """The parts of a process that serves one campaign or several, for each store.
@@ -33,6 +37,7 @@ class SharedParts:
         store: store of the reports.
         writer: the only writer of the store in this process.
         buckets: rate limit of each sender.
+        file_buckets: rate limit of each sender for files of the participant's page.
         bodies: bodies of requests that are being received or worked on.
         batches: held while a batch of reports is worked on, so that there is one at a time.
         database: whether the database answers.
@@ -56,7 +61,9 @@ class SharedParts:
         self.store, self.clock, self.maintenance_seconds = store, clock, maintenance_seconds
         self.writer = ReportWriter(store, clock=clock)
         buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
+        of_files = TokenBuckets(per_second=_FILES * limits.requests_per_second, burst=10 * _FILES * limits.burst)
         self.buckets: TokenBuckets = buckets if beside is None else beside.buckets
+        self.file_buckets: TokenBuckets = of_files if beside is None else beside.file_buckets
         self.bodies: Bodies = Bodies(self.buckets) if beside is None else beside.bodies
         self.batches: asyncio.Lock = asyncio.Lock() if beside is None else beside.batches
         self.served: set[str] = set()

@@ -20,6 +20,10 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from veilgraph.collector.errors import Refusal, RefusalReason
+from veilgraph.collector.metrics import Metrics
+from veilgraph.collector.middleware import TokenBuckets, sender_of
+
 _FIRST_MODULE = "participant"
 _IMPORT = re.compile(r'^import \{([\w$,\s]+)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _IMPORT_LATER = re.compile(r'\bimport\("\./(\w+)\.js"\)')
@@ -44,15 +48,18 @@ class PageFile:
     media_type: str
     is_fixed: bool = False
     compressed: bytes = field(init=False, repr=False)
+    tags: tuple[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "compressed", gzip.compress(self.content, mtime=0))
+        hashes = (hashlib.sha256(each).hexdigest()[:32] for each in (self.content, self.compressed))
+        object.__setattr__(self, "tags", tuple(f'"{each}"' for each in hashes))
 
     def response(self, headers: Headers) -> Response:
         """Return the answer to a request with these headers: 304 where the sender has the file already."""
         is_compressed = "gzip" in headers.get("accept-encoding", "") and len(self.compressed) < len(self.content)
         content = self.compressed if is_compressed else self.content
-        tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+        tag = self.tags[is_compressed]
         cached = _FOR_EVER if self.is_fixed else _AT_ONCE
         answered = {"ETag": tag, "Cache-Control": cached, "Vary": "Accept-Encoding"}
         if headers.get("if-none-match") == tag:
@@ -68,20 +75,29 @@ class PageFiles:
     Args:
         app: application inside.
         files: files by path, below the application's root.
+        buckets: rate limit of each sender for these files alone, which a crowd behind one address keeps.
+        metrics: counter of refusals.
     """
 
-    def __init__(self, app: ASGIApp, files: Mapping[str, PageFile]) -> None:
-        self._app, self._files = app, files
+    def __init__(self, app: ASGIApp, files: Mapping[str, PageFile], *, buckets: TokenBuckets, metrics: Metrics) -> None:
+        self._app, self._files, self._buckets, self._metrics = app, files, buckets, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         found = None
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
             found = self._files.get(scope["path"].removeprefix(scope.get("root_path", "")))
+        sender = sender_of(scope.get("client"))
         if found is None:
             await self._app(scope, receive, send)
+        elif self._buckets.allow(sender):
+            response = found.response(Headers(scope=scope))
+            self._buckets.charge(sender, len(response.body))
+            await response(scope, receive, send)
         else:
-            await found.response(Headers(scope=scope))(scope, receive, send)
+            refusal = Refusal(RefusalReason.TOO_MANY_REQUESTS)
+            self._metrics.count_refusal(refusal.reason)
+            await refusal.response()(scope, receive, send)
 
 
 @cache
