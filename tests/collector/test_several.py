@@ -248,7 +248,6 @@ for (const name of new Set([...document.querySelectorAll('#questions input[type=
   document.querySelector(`#questions input[name="${CSS.escape(name)}"]`).checked = true;
 for (const e of document.querySelectorAll('#questions input[type=number], #questions input[inputmode=decimal]'))
   e.value = '40';
-document.querySelector('#consent').checked = true;
 document.querySelector('#form').requestSubmit();
 """
 
@@ -266,6 +265,8 @@ def test_one_tab_answers_both_campaigns_and_shows_both_dashboards(tmp_path: Path
             page.until("!document.querySelector('#form').hidden")
             assert page.run("document.querySelector('#node').offsetParent === null")
             page.run(ANSWER)
+            page.until("!document.querySelector('#checking').hidden")
+            page.run("consent.checked = true; document.querySelector('#checking').requestSubmit()")
             page.until("!document.querySelector('#review').hidden")
             page.run("document.querySelector('#send').click()")
             page.until("!document.querySelector('#done').hidden")
