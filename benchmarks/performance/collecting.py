@@ -101,7 +101,7 @@ class Collection:
         )
 
     def write(self, folder: Path) -> list[str]:
-        """Write the files that `veilgraph serve` reads, and return the options that name them."""
+        """Write the files that `veilgraph serve` reads, and return the arguments that name them."""
         names = self.graph.names
         edges = "".join(f"{names[u]},{names[v]}\n" for u, v in self.graph.edges.T.tolist())
         contents = {
@@ -113,7 +113,7 @@ class Collection:
         options: list[str] = []
         for option, (name, content) in contents.items():
             write_atomically(folder / name, content)
-            options += [f"--{option}", str(folder / name)]
+            options += [*([] if option == "campaign" else [f"--{option}"]), str(folder / name)]
         return options
 
 
@@ -121,10 +121,10 @@ _UNLIMITED = ("--set", "rate=0")
 
 
 class Server:
-    """`veilgraph serve` as a process, without a limit on rates.
+    """`veilgraph serve` as a process.
 
     Args:
-        options: options of the command, without port and rate.
+        options: arguments of the command, without port; without a rate there is no limit.
         log: file that its output is appended to.
         prefix: command that starts it, such as a profiler.
         python: interpreter of the environment whose package serves; default: this one.
@@ -142,7 +142,8 @@ class Server:
     ) -> None:
         self._log = log
         start = log.stat().st_size if log.exists() else 0
-        command = [*prefix, python, "-m", "veilgraph", "serve", "--port", "0", *_UNLIMITED, *options]
+        unlimited = () if any(option.startswith("rate=") for option in options) else _UNLIMITED
+        command = [*prefix, python, "-m", "veilgraph", "serve", "--port", "0", *unlimited, *options]
         with log.open("ab") as file:
             path = {} if checkout is None else {"PYTHONPATH": str(checkout / "src")}
             self.process = subprocess.Popen(command, stdout=file, stderr=file, env=os.environ | path)
