@@ -455,6 +455,9 @@ def test_every_kind_of_campaign_can_be_answered(page: Page, name: str) -> None:
         ready(page, collector.url + INVITATION, width=390)
         weak = CAMPAIGNS[name].guarantee.total_user_level > 4.6  # more than 99 in 100, from even odds
         assert shown(page, "weak") == weak
+        known = CAMPAIGNS[name].notice.public
+        assert shown(page, "public") == bool(known)
+        assert ", ".join(column.name for column in known) in page.run("document.getElementById('public').textContent")
         page.run(FILL_ANYTHING + SUBMIT)
         page.until("!document.getElementById('review').hidden")
         assert page.run("document.documentElement.scrollWidth") == 390

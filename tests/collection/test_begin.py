@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.health_folder import ALONE, NAMES, PEOPLE, QUESTION, begun
@@ -13,8 +15,10 @@ from veilgraph.campaign.acceptance import PAGE_LIMIT
 from veilgraph.campaign.tokens import read_keys
 from veilgraph.collection import Collection, revise
 from veilgraph.collection.begin import check_free
-from veilgraph.errors import CampaignError, RunError, VeilgraphError
+from veilgraph.errors import CampaignError, GraphError, RunError, VeilgraphError
+from veilgraph.graph import read_public
 from veilgraph.privacy.epsilon import state_epsilon
+from veilgraph.privacy.public_columns import PublicColumn
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 PUBLIC = {"campaign.json", "notice.toml", "schema.toml"}
@@ -126,3 +130,26 @@ def test_a_changed_question_is_refused_and_nothing_is_written(tmp_path: Path) ->
     with pytest.raises(CampaignError, match="reports are bound to its questions and answers"):
         revise(collection)
     assert collection.campaign_file.read_bytes() == before
+
+
+def test_public_columns_go_with_the_people_and_are_named_in_the_campaign(tmp_path: Path) -> None:
+    schema = FeatureSchema(
+        classes=("no", "yes"), public=(PublicColumn(name="language"), PublicColumn(name="profile", kind="embedding"))
+    )
+    schema.save(tmp_path / "asked.toml")
+    np.save(tmp_path / "profile.npy", np.arange(2.0 * PEOPLE).reshape(PEOPLE, 2))
+    collection = begun(tmp_path, answers=(), schema=tmp_path / "asked.toml")
+    assert collection.campaign.notice.public == schema.public
+    assert (collection.folder / "profile.npy").read_bytes() == (tmp_path / "profile.npy").read_bytes()
+    assert read_public(schema.public, collection.people_file, collection.graph) is not None
+    assert revise(collection) is None
+    replace(schema, public=schema.public[:1]).save(collection.schema_file)
+    with pytest.raises(CampaignError, match="was changed, and reports are bound to its questions"):
+        revise(collection)
+
+
+def test_a_public_column_that_the_people_lack_begins_nothing(tmp_path: Path) -> None:
+    FeatureSchema(classes=("no", "yes"), public=(PublicColumn(name="village"),)).save(tmp_path / "asked.toml")
+    with pytest.raises(GraphError, match="has no column 'village', which is declared as public: add it"):
+        begun(tmp_path, answers=(), schema=tmp_path / "asked.toml")
+    assert not (tmp_path / "health").exists()

@@ -23,6 +23,7 @@ from veilgraph.client import verify
 from veilgraph.errors import RunError
 from veilgraph.graph import read_table
 from veilgraph.privacy.plain_text import counted
+from veilgraph.privacy.public_columns import public_document
 from veilgraph.privacy.schema import FeatureSchema, propose_schema
 
 # Before every closing date: a closed campaign can be checked too.
@@ -146,6 +147,7 @@ def _draft(sample: Path | None, label: str, out: Path | None) -> Facts:
 def _schema(schema: FeatureSchema) -> Facts:
     features = dict(zip(schema.feature_names, schema.code_names, strict=True))
     document = {"classes": schema.classes, "features": features, "note": schema.note}
+    document["public"] = public_document(schema.public)
     return Facts(document, _schema_in_words(schema))
 
 
@@ -154,5 +156,7 @@ def _schema_in_words(schema: FeatureSchema) -> Iterator[str]:
     yield f"{asked}, {counted(schema.num_classes, 'class', 'classes')}: {', '.join(schema.classes)}"
     for name, codes in zip(schema.feature_names, schema.code_names, strict=True):
         yield f"  {name}: {', '.join(codes)}"
+    if schema.public:
+        yield f"Public, never asked: {', '.join(column.name for column in schema.public)}"
     if schema.note:
         yield schema.note
