@@ -74,7 +74,13 @@ def _draw_twice(source: Source, numbers: NDArray[np.int64]) -> tuple[NDArray[Any
         )
         for _ in range(2)
     ]
-    answers = [process.communicate(asked, timeout=_SECONDS)[0] for process in running]
+    try:
+        answers = [process.communicate(asked, timeout=_SECONDS)[0] for process in running]
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        for process in running:
+            process.kill()
     if any(process.returncode for process in running):
         return None
     one, two = (pickle.loads(answer) for answer in answers)  # noqa: S301 - of this module's own processes
