@@ -23,6 +23,7 @@ from veilgraph.campaign.information_duties import DUTIES
 from veilgraph.campaign.neighbours.wave import RELATIONS, series_of
 from veilgraph.campaign.notice import Notice
 from veilgraph.pages.campaign_summary import (
+    CONSENT_LANGUAGES,
     DEPLOYMENTS,
     TEMPLATES,
     Template,
@@ -322,3 +323,27 @@ def test_both_drafts_say_what_the_notice_tells_and_leave_blanks_for_the_rest() -
         assert [text for text in told.values() if text not in whole] == []
         empty = words_of(render_summary(CAMPAIGN, template=template))
         assert empty.count("[") > whole.count("[")
+
+
+@pytest.mark.parametrize("language", CONSENT_LANGUAGES)
+@pytest.mark.parametrize("campaign", [CAMPAIGN, LABEL_ALONE], ids=["both", "label"])
+def test_a_consent_text_says_the_same_in_the_language_of_the_people(campaign: Campaign, language: str) -> None:
+    english = render_summary(campaign, template="consent")
+    text = render_summary(campaign, template="consent", language=language)
+    assert text != english
+    assert re.findall(r"^## ", text, re.MULTILINE) == re.findall(r"^## ", english, re.MULTILINE)
+    (guess,) = set(re.findall(r"right in (\d+) of 100 at most", english))
+    assert re.search(rf"(?<!\d){guess}\D+100", text)
+    assert campaign.id in text
+    assert not re.search(r"{[{%]", text)
+    told = {duty: f"told {duty}" for duty in DUTIES}
+    assert len(re.findall(r"^- ", text, re.MULTILINE)) == len(re.findall(r"^- ", english, re.MULTILINE)) - len(
+        campaign.asked.words.exposures("")[1:]
+    )
+    said = replace(campaign, notice=replace(campaign.notice, texts={language: told}))
+    shown = render_summary(said, template="consent", language=language)
+    assert all(words.replace("_", r"\_") in shown for words in told.values())
+
+
+def test_a_consent_text_about_waves_is_in_english_and_has_every_wave() -> None:
+    assert render_summary(BOTH, template="consent", language="de") == render_summary(BOTH, template="consent")

@@ -101,8 +101,8 @@ class Words(ABC):
 
     @property
     def guarantee_in_brief(self) -> list[str]:
-        """Those sentences about the guarantee that a check of the document prints."""
-        return self.guarantee[:1]
+        """Those sentences about the guarantee that are said when a collection begins."""
+        return self.guarantee[:2]
 
     def open_round(self, number: int | None) -> list[str]:
         """Say which round is open; nothing without rounds."""

@@ -145,7 +145,7 @@ class RoundsWords(OnceWords):
 
     @property
     def guarantee_in_brief(self) -> list[str]:
-        """Those sentences about the guarantee that a check of the document prints: one relation is not enough."""
+        """Those sentences about the guarantee that are said when a collection begins: one relation is not enough."""
         return self.guarantee
 
     def open_round(self, number: int | None) -> list[str]:

@@ -282,7 +282,7 @@ class Standing:
         if self.unasked:
             questions = ", ".join(map(quote, self.unasked))
             yield f"Not asked: {questions}. All of the epsilon is for the question, from which most can be learned."
-        yield from self._revealed
+        yield from campaign.asked.words.guarantee_in_brief
         yield acceptance_in_words(campaign.guarantee)
         if self.plan is not None:
             low, high = self.plan.expected_accuracy
@@ -297,14 +297,6 @@ class Standing:
         for sentence in missing_in_words(self._untold):
             yield f"{sentence} Write it into {self.collection.notice_file}."
         yield f"Next: {self._next}"
-
-    @property
-    def _revealed(self) -> list[str]:
-        """What a person reveals at most, in the words that fit how often they answer."""
-        campaign = self.collection.campaign
-        if campaign.asked.words.guarantee_in_brief != campaign.asked.words.guarantee:
-            return campaign.guarantee.in_words(theorem_1=False)[:2]
-        return campaign.asked.words.guarantee
 
     @property
     def _untold(self) -> list[str]:

@@ -34,6 +34,8 @@ Template = Literal["page", "dpia", "consent"]
 QuestionKind = Literal["label", "feature"]
 TEMPLATES: tuple[Template, ...] = get_args(Template)
 _FILES = {"page": "campaign_summary.html", "dpia": "campaign_dpia.md", "consent": "campaign_consent.md"}
+CONSENT_LANGUAGES = ("ar", "de", "es", "fr")
+"""Languages of the consent text beside English."""
 NOT_COVERED = (
     "This bounds what a person’s own reports add. It does not bound what the reports of others tell: a class is "
     "computed from these for every person by name, also for those who do not take part or have withdrawn."
@@ -123,7 +125,8 @@ def render_summary(campaign: Campaign, *, template: Template = "page", language:
     Args:
         campaign: campaign of any format. Of a wave about private neighbours it is the whole series, up to this wave.
         template: which document.
-        language: language of the campaign's own texts, where it has them; our own words are English.
+        language: language of the campaign's own texts, where it has them, and of our own words in the consent text of
+            what is asked once or in rounds. All other words are English.
     """
     environment = Environment(
         autoescape=select_autoescape(["html"]),
@@ -134,7 +137,15 @@ def render_summary(campaign: Campaign, *, template: Template = "page", language:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template(_FILES[template]).render(**_values(campaign, language))
+    return environment.get_template(_file(campaign, template, language)).render(**_values(campaign, language))
+
+
+def _file(campaign: Campaign, template: Template, language: str) -> str:
+    """Return the file of a document: the consent text has one for each language, but not about waves."""
+    spoken = language.partition("-")[0]
+    if template == "consent" and spoken in CONSENT_LANGUAGES and not campaign.asked.documents.earlier:
+        return f"campaign_consent.{spoken}.md"
+    return _FILES[template]
 
 
 def _values(campaign: Campaign, language: str) -> dict[str, Any]:
