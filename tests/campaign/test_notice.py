@@ -138,3 +138,10 @@ def test_missing_texts_are_named_by_language_and_those_of_0_and_1_are_the_pages_
         "the answers 'a' and 'b' to 'ill'",
     ]
     assert missing_texts({"de": {"purpose": "p", "questions": whole}}, schema, None) == {}
+
+
+def test_a_notice_with_translations_can_be_a_key() -> None:
+    """What is read once is kept by its campaign; the texts count for equality and not for the hash."""
+    notice = CAMPAIGNS["texts and retention"].notice
+    assert {notice: 1}[replace(notice)] == 1
+    assert replace(notice, texts={}) != notice
