@@ -257,7 +257,7 @@ def _whole_runs(workload: Workload, device: torch.device, epochs: int) -> Iterat
             literal=literal_seconds,
             work=_run_work(workload, settings, seeds, count),
             note="randomize, cluster, reconstruct, train; "
-            f"{settings.feature_hops} and {settings.label_hops} hops, {epochs} epochs",
+            f"{settings.hops[0]} and {settings.hops[1]} hops, {epochs} epochs",
         )
 
 
@@ -268,11 +268,9 @@ def _seconds_per_fit(cells: list[Cell], workload: Workload, device: torch.device
 def _run_work(workload: Workload, settings: RGNN, seeds: int, count: int) -> Work:
     """Return the work of one of `count` runs. Runs of one seed share features, and all runs share the clusters."""
     sizes, features = workload.sizes, workload.private.schema.num_features
-    of_a_seed = floors.randomization(sizes, features) + floors.feature_reconstruction(
-        sizes, features, settings.feature_hops
-    )
+    of_a_seed = floors.randomization(sizes, features) + floors.feature_reconstruction(sizes, features, settings.hops[0])
     of_a_run = (
-        floors.label_reconstruction(sizes, settings.label_hops)
+        floors.label_reconstruction(sizes, settings.hops[1])
         + floors.bags(sizes)
         + floors.sage_epoch(sizes, replicas=count, sharing=count // seeds) * settings.epochs
     )

@@ -55,11 +55,11 @@ def literal_training(
     hop = literal.message_hop(graph, device)
     inputs = literal.feature_inputs(
         literal.feature_frequencies(
-            hop, perturbed.features, sizes, mechanism.epsilon, mechanism.sampled, settings.feature_hops, device
+            hop, perturbed.features, sizes, mechanism.epsilon, mechanism.sampled, settings.hops[0], device
         )
     )
     estimates = literal.label_frequencies(
-        hop, perturbed.labels, perturbed.has_label, classes, budget.epsilon_y, settings.label_hops, device
+        hop, perturbed.labels, perturbed.has_label, classes, budget.epsilon_y, settings.hops[1], device
     )
     train = torch.from_numpy(np.flatnonzero(members)).to(device)
     validation = np.flatnonzero(split.validation & perturbed.has_label)

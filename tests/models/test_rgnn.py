@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from veilgraph.datasets import csbm
+from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
@@ -32,6 +35,39 @@ def test_validation_labels_take_part_in_the_propagation_unless_they_are_held_out
     other = replace(PERTURBED, labels=labels)
     assert (weights_after_one_step(PERTURBED, hold_out=False) != weights_after_one_step(other, hold_out=False)).any()
     assert (weights_after_one_step(PERTURBED, hold_out=True) == weights_after_one_step(other, hold_out=True)).all()
+
+
+def test_hops_are_those_of_the_network_that_explains_held_out_validation_reports_best(tmp_path: Path) -> None:
+    chosen = RGNN(feature_hops=None, label_hops=None, epochs=10, num_clusters=4).fit(PERTURBED, SPLIT)
+    scores = {
+        hops: max(
+            RGNN(feature_hops=hops[0], label_hops=hops[1], epochs=10, num_clusters=4, hold_out_validation=True)
+            .fit(PERTURBED, SPLIT)
+            .curve_.validation_score
+        )
+        for hops in ((1, 1), (2, 1), (4, 2), (8, 4), (16, 8))
+    }
+    assert chosen.hops == max(scores, key=lambda hops: scores[hops])
+    given = RGNN(feature_hops=chosen.hops[0], label_hops=chosen.hops[1], epochs=10, num_clusters=4)
+    assert (given.fit(PERTURBED, SPLIT).predict_proba() == chosen.predict_proba()).all()
+    chosen.save(tmp_path)
+    loaded = RGNN.load(tmp_path, device="cpu")
+    assert loaded.hops == chosen.hops
+    assert (loaded.predict_proba(PERTURBED) == chosen.predict_proba(PERTURBED)).all()
+
+
+def test_given_hops_are_kept_and_only_the_others_are_chosen() -> None:
+    tried = [method.hops for method in RGNN(feature_hops=3, label_hops=None).tried()]
+    assert tried == [(3, 1), (3, 2), (3, 4), (3, 8)]
+    assert RGNN().tried() == []
+
+
+@pytest.mark.parametrize("hops", [[4], [4, -1], ["4", "2"]])
+def test_a_saved_model_with_other_hops_than_two_numbers_is_refused(hops: list[object]) -> None:
+    method = RGNN(epochs=1, num_clusters=4, feature_hops=1, label_hops=1).fit(PERTURBED, SPLIT)
+    state = method.fitted_state()
+    with pytest.raises(FitError, match="hops"):
+        RGNN().restore(replace(state, values=state.values | {"hops": hops}))
 
 
 def test_rgnn_beats_the_plain_gnn_on_a_block_model() -> None:

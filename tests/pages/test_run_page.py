@@ -211,7 +211,7 @@ def test_true_frequencies_within_their_interval_are_counted(page_text: str) -> N
 
 def test_configuration_graph_and_version_are_shown(page_text: str) -> None:
     text = Page(page_text).text
-    for words in ("1,234", "5,678", "9.8.7", "Hops of feature reconstruction (K_x) chosen from the graph"):
+    for words in ("1,234", "5,678", "9.8.7", "Hops of feature reconstruction (K_x) chosen in each fit"):
         assert words in text
 
 

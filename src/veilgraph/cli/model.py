@@ -36,8 +36,8 @@ class _Fit(Settings):
     """Hyper-parameters of the method, and what few people change."""
 
     backbone: Annotated[str | None, typer.Option(help="GNN: sage, gcn or gat; default: sage.")] = None
-    feature_hops: Annotated[int | None, typer.Option(help="RGNN: K_x; default: from the graph.")] = None
-    label_hops: Annotated[int | None, typer.Option(help="RGNN: K_y; default: from the graph.")] = None
+    feature_hops: Annotated[int | None, typer.Option(help="RGNN: K_x; default: chosen.")] = None
+    label_hops: Annotated[int | None, typer.Option(help="RGNN: K_y; default: chosen.")] = None
     clusters: Annotated[int | None, typer.Option(help="RGNN: C, the number of clusters (bags); default: 16.")] = None
     llp_weight: Annotated[
         float | None, typer.Option(help="RGNN: alpha, the weight of the bags in the loss; default: 1.")

@@ -42,8 +42,8 @@ class _Rare(Settings):
         None
     )
     backbone: Annotated[str, typer.Option(help="sage, gcn or gat.")] = "sage"
-    feature_hops: Annotated[int | None, typer.Option(help="K_x; default: from the graph.")] = None
-    label_hops: Annotated[int | None, typer.Option(help="K_y; default: from the graph.")] = None
+    feature_hops: Annotated[int | None, typer.Option(help="K_x; default: chosen.")] = None
+    label_hops: Annotated[int | None, typer.Option(help="K_y; default: chosen.")] = None
     clusters: Annotated[int, typer.Option(help="C, the number of clusters (bags).")] = 16
     llp_weight: Annotated[float, typer.Option(help="alpha, the weight of the bags in the loss.")] = 1.0
     epochs: Annotated[int, typer.Option(help="Training epochs of every GNN.")] = 100

@@ -14,7 +14,6 @@ from veilgraph.models import Method
 from veilgraph.models.base import DEFAULT_MEMORY
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.registry import find_method_for_campaign
-from veilgraph.reconstruct.propagation import default_hops
 
 MAX_KEPT_NODES = 5_000_000
 """Largest number of nodes in shards whose reports and probabilities one process keeps in the model's folder."""
@@ -88,7 +87,7 @@ def method_for_campaign(
     Args:
         name: name of the method.
         campaign: the campaign; it decides which methods there are.
-        graph: the public graph; hops that are not given follow from its size.
+        graph: the public graph; some defaults follow from its size.
         seed: seed of the method, if it draws anything.
         device: device of the method, if it has one.
         parameters: other parameters of the method; None stands for the default. Those that it lacks are refused.
@@ -102,7 +101,4 @@ def method_for_campaign(
     given = {key: value for key, value in parameters.items() if value is not None}
     if unknown := sorted(given.keys() - entry.parameters):
         raise FitError(f"the method '{name}' has no {unknown[0]}: leave it out")
-    if {"feature_hops", "label_hops"} <= entry.parameters:
-        hops = default_hops(graph)
-        given = {"feature_hops": 2 * hops, "label_hops": hops} | given
-    return entry.make({"seed": seed, "device": device} | given)
+    return entry.make({"seed": seed, "device": device} | entry.estimator.defaults_on(graph) | given)

@@ -95,7 +95,6 @@ def run_curve(
         device: "auto", "cpu" or "cuda".
         progress: called with the cell, the number of finished cells, and the number of all cells.
     """
-    configuration = configuration.with_hops(private.graph)
     configuration = replace(configuration, sampled=max(1, min(configuration.sampled, private.schema.num_features)))
     own = RunFolder(folder, configuration.identity(private))
     results = run_cells(private, list(_cells(private, configuration)), own, device=device, progress=progress)

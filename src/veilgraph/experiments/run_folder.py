@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import veilgraph
 from veilgraph.datasets import PrivateGraph
@@ -15,12 +15,10 @@ from veilgraph.experiments.cells import Fit
 from veilgraph.experiments.grid import Cell, Experiment
 from veilgraph.experiments.results import ResultStore, write_result
 from veilgraph.experiments.runner import OnFit, Resources, no_details, run_experiment
-from veilgraph.graph import Graph
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.progress import Progress, no_progress
-from veilgraph.reconstruct.propagation import default_hops
 
 _CONFIGURATION = "configuration.json"
 
@@ -32,8 +30,8 @@ class RunSettings:
     Attributes:
         backbone: backbone of every GNN.
         seeds: number of repetitions, each with its own split, reports and initial weights.
-        feature_hops: K_x; default: twice `default_hops` of the graph.
-        label_hops: K_y; default: `default_hops` of the graph.
+        feature_hops: K_x; default: chosen in each fit.
+        label_hops: K_y; default: chosen in each fit.
         num_clusters: C.
         llp_weight: alpha.
         epochs: number of epochs of every GNN.
@@ -50,15 +48,6 @@ class RunSettings:
     def __post_init__(self) -> None:
         if self.seeds < 1:
             raise RunError(f"seeds is {self.seeds}: run at least 1")
-
-    def with_hops(self, graph: Graph) -> Self:
-        """Derive missing hops from the graph. Features are much noisier than labels and get twice as many hops."""
-        hops = default_hops(graph)
-        return replace(
-            self,
-            feature_hops=2 * hops if self.feature_hops is None else self.feature_hops,
-            label_hops=hops if self.label_hops is None else self.label_hops,
-        )
 
     def identity(self, private: PrivateGraph) -> dict[str, Any]:
         """Return everything that decides the results of a run on some data, JSON-ready."""

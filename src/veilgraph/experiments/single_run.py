@@ -73,7 +73,6 @@ def run_comparison(
         device: "auto", "cpu" or "cuda".
         progress: called with the cell, the number of finished cells, and the number of all cells.
     """
-    configuration = configuration.with_hops(private.graph)
     own = RunFolder(folder, configuration.identity(private))
     keep = partial(_keep, private=private, folder=own)
     results = run_cells(private, _cells(private, configuration), own, device=device, keep=keep, progress=progress)

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import FitError, VeilgraphError
 from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph.graph import GraphSize
 from veilgraph.models.checkpoint import Checkpoint
 from veilgraph.models.conformal import ConformalSets
 from veilgraph.models.parameters import Range, check_values
@@ -310,6 +311,11 @@ class Method(Estimator, ABC):
     def epsilon_spent(self, guarantee: Guarantee) -> float:
         """Return the user-level epsilon of the reports that this method needs."""
         return guarantee.total_user_level if self.uses_features else guarantee.label_user_level
+
+    @classmethod
+    def defaults_on(cls, graph: GraphSize) -> dict[str, Any]:
+        """Return the parameters that `run` and `train` give on a graph, where nobody gives others."""
+        return {}
 
     @classmethod
     def unmet_need(cls, features: Mechanism | None) -> str | None:

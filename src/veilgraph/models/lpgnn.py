@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
+from veilgraph.graph.graph import GraphSize
 from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import weighted_targets
@@ -20,6 +21,7 @@ from veilgraph.models.parameters import Range
 from veilgraph.privacy.mechanisms import Mechanism, MultiBit
 from veilgraph.reconstruct.labels import named_class_draws
 from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.propagation import default_hops
 
 
 class ReadsMultiBit:
@@ -73,6 +75,12 @@ class LPGNN(ReadsMultiBit, GNNMethod):
     feature_hops: int = 16
     label_hops: int = 8
     forward_correction: bool = True
+
+    @classmethod
+    def defaults_on(cls, graph: GraphSize) -> dict[str, Any]:
+        """Return the hops after which a neighbourhood would cover the graph; features take twice as many."""
+        hops = default_hops(graph)
+        return {"feature_hops": 2 * hops, "label_hops": hops}
 
     def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         """Return the estimated values after K_x hops, [nodes, features]."""

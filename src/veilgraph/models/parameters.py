@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
@@ -44,9 +45,15 @@ def check_values(values: Mapping[str, Any], types: Mapping[str, Any], ranges: Ma
     >>> check_values({"epochs": 0}, {"epochs": int}, {"epochs": Range(1)})
     Traceback (most recent call last):
     veilgraph.errors.FitError: epochs is 0: give a whole number of at least 1
+
+    None is a value of a parameter that declares it.
+
+    >>> check_values({"hops": None}, {"hops": int | None}, {"hops": Range(0)})
     """
     for name, value in values.items():
         kind, allowed = types.get(name, Any), ranges.get(name, Range(-math.inf))
+        if get_origin(kind) is UnionType and NoneType in get_args(kind):
+            kind = Any if value is None else next(each for each in get_args(kind) if each is not NoneType)
         if kind in (int, float):
             if not _is_number(value, kind) or value not in allowed:
                 number = "a whole number" if kind is int else "a number"

@@ -250,7 +250,7 @@ def _setting_text(key: str, value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if value is None:
-        return "chosen from the graph" if key.endswith("_hops") else "not collected"
+        return "chosen in each fit" if key.endswith("_hops") else "not collected"
     return str(value)
 
 

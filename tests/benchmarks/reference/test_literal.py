@@ -61,10 +61,10 @@ def test_inputs_targets_and_bags_are_those_of_the_package(workload: Workload) ->
     perturbed, split = workload.perturbed, workload.split
     training = literal_training(perturbed, BUDGET, split, SETTINGS, CPU)
     mean = operators_of(workload.graph, CPU).mean
-    features = reconstruct_features(perturbed, SETTINGS.feature_hops, mean=mean)
+    features = reconstruct_features(perturbed, SETTINGS.hops[0], mean=mean)
     gain = float(features.channels[0].gain)
     assert torch.allclose(training.inputs, features.inputs(), atol=1e-5 / gain)
-    ours = reconstruct_labels(perturbed, SETTINGS.label_hops, mean=mean).distribution.argmax(1)[training.train]
+    ours = reconstruct_labels(perturbed, SETTINGS.hops[1], mean=mean).distribution.argmax(1)[training.train]
     assert torch.equal(training.targets, ours)
     bags = bag_proportions(perturbed, cluster(workload.graph, SETTINGS.num_clusters), split.train)
     assert torch.allclose(torch.stack([share for _, share in training.bags]), bags.proportions, atol=1e-5)

@@ -55,7 +55,8 @@ def test_no_saved_file_contains_code(tmp_path: Path) -> None:
 def test_the_format_of_a_model_folder_stays_readable_by_other_versions(tmp_path: Path) -> None:
     RGNN(epochs=2, num_clusters=4).fit(PERTURBED, SPLIT).save(tmp_path)
     document = json.loads((tmp_path / "model.json").read_text())
-    assert list(document) == ["method", "parameters", "classes", "num_features", "curve", "temperature", "doubt"]
+    described = ["method", "parameters", "classes", "num_features"]
+    assert list(document) == [*described, "curve", "temperature", "doubt", "hops"]
     assert list(document["curve"]) == ["train_loss", "validation_score", "selected_epoch"]
     with np.load(tmp_path / "weights.npz", allow_pickle=False) as archive:
         names = ("first.weight", "first.bias", "second.weight", "second.bias")

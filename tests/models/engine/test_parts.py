@@ -59,7 +59,7 @@ def test_traffic_follows_the_formula(name: str, found: dict[str, np.ndarray]) ->
     columns, classes = reports.schema.num_features, reports.schema.num_classes  # all features are binary
     widths = columns  # of the first layer
     if isinstance(method, RGNN):
-        widths += method.feature_hops * (columns + (not everyone)) + method.label_hops * classes
+        widths += method.hops[0] * (columns + (not everyone)) + method.hops[1] * classes
     # Attention exchanges hidden units in 64 bits.
     exchanged = 2 * HIDDEN * HEADS if method.backbone == "gat" else classes
     widths += exchanged * (method.epochs * (2 if method.dropout else 1) + 2)
