@@ -17,7 +17,7 @@ from veilgraph.reconstruct.sparse import repeated_product
 MAX_COMPONENTS = 128
 """Components that are found; shrunk columns of more would have next to no variance."""
 
-_MAX_KEPT_BYTES = 2**28
+_MAX_KEPT_BYTES = 2**26
 """Components of a larger graph are not kept for the next fit."""
 
 _OVERSAMPLED, _ITERATIONS = 16, 4
