@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.collected import NODES, Collected
+from tests.support.command_words import words_of
 from tests.support.trained import parameters_of, train_files, train_reports
 from veilgraph.campaign.assemble import reports_of
 from veilgraph.cli import main
@@ -171,9 +172,7 @@ def test_an_interrupted_training_goes_on_and_other_reports_begin_anew(collected:
 
 
 def test_training_prints_what_it_did_as_json(collected: Collected, capsys: pytest.CaptureFixture[str]) -> None:
-    files = {"campaign": collected.folder / "campaign.json", "graph": collected.folder / "edges.csv"}
-    files |= {"nodes": collected.folder / "nodes.csv", "out": collected.folder / "other"}
-    words = [str(word) for key, value in files.items() for word in (f"--{key}", value)]
+    words = words_of("train", **collected.files(), out=collected.folder / "other")[1:]
     assert main(["train", "--store", collected.store, *words, "--device", "cpu", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["campaign"] == collected.campaign.id
@@ -218,8 +217,7 @@ def test_what_is_implausible_is_counted_or_left_out(
     copied = next(report.features for report in reports if report.features is not None)
     store.reports.put([replace(r, features=copied) for r in reports[:20]] + reports[20:], now=0)
     store.close()
-    files = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv"}
-    words = [str(word) for key, name in files.items() for word in (f"--{key}", collected.folder / name)]
+    words = words_of("train", **collected.files())[1:]
     words += ["--store", f"sqlite:///{tmp_path}/reports.db", "--out", str(tmp_path / "model")]
     for screen, fate in (([], "kept, --screen leaves them out"), (["--screen"], "left out")):
         assert main(["train", *words, "--device", "cpu", *screen]) == 0
@@ -243,9 +241,7 @@ def test_shares_that_are_not_plausible_raise_an_alarm_in_print_and_in_the_folder
     shares = tmp_path / "shares.toml"
     shares.write_text(f'"{classes[0]}" = [0.1, 0.3]\n"{classes[1]}" = [0.0, 1.0]\n', encoding="utf-8")
     options = {"out": tmp_path / "model", "plausible": shares}
-    files = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv"}
-    words = [str(w) for key, name in files.items() for w in (f"--{key}", collected.folder / name)]
-    words += [str(w) for key, value in options.items() for w in (f"--{key}", value)]
+    words = words_of("train", **collected.files(), **options)[1:]
     assert main(["train", *words, "--store", f"sqlite:///{tmp_path}/reports.db", "--device", "cpu"]) == 0
     printed = capsys.readouterr().out
     facts = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))
@@ -268,7 +264,7 @@ def test_reports_that_were_not_randomized_are_measured_in_print_and_in_the_folde
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     store.reports.put([replace(r, label=0) if r.node in lies else r for r in reports], now=0)
     store.close()
-    words = [str(w) for key, path in collected.files().items() for w in (f"--{key}", path)]
+    words = words_of("train", **collected.files())[1:]
     words += ["--store", f"sqlite:///{tmp_path}/reports.db", "--out", str(tmp_path / "model"), "--device", "cpu"]
     assert main(["train", *words]) == 0
     found = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))["contamination"]
@@ -338,7 +334,7 @@ def test_holding_out_label_sets_estimates_the_accuracy_of_the_method_and_of_the_
     collection: Callable[[str], Collected], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sets = collection("label sets")
-    words = [str(word) for key, value in sets.files().items() for word in (f"--{key}", value)]
+    words = words_of("train", **sets.files())[1:]
     words += ["--store", sets.store, "--device", "cpu", "--out", str(tmp_path / "model"), "--set", "hold_out=0.4"]
     assert main(["train", *words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
