@@ -12,7 +12,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import yaml
 from benchmarks.performance.collecting import Server
 
 from tests.support.collection import Collection
@@ -21,6 +20,8 @@ from tests.test_containers import free_port
 from tests.test_docs import parse
 from veilgraph.collector.errors import RefusalReason
 from veilgraph.collector.metrics import Metrics
+
+yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs" / "how-to" / "deployment.md").read_text(encoding="utf-8")

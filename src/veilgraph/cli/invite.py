@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from veilgraph.cli._common import needs_extra
+from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.named_files import Place
 from veilgraph.cli.options import JsonOption, PlaceArgument, PlaceStoreOption, takes_groups
 from veilgraph.cli.output import Facts, emit
@@ -69,7 +69,8 @@ def invite(
         with closing(ReportStore.open(place.store(files.store), create=False)) as store:
             silent = nodes_to_remind(guests.names, store, place.campaign)
     name = "links" if silent is None else f"reminders-{date.today():%Y-%m-%d}"
-    written = write(guests, url, only=silent, name=name)
+    with show_progress("invite") as progress:
+        written = write(guests, url, only=silent, name=name, progress=progress)
     sentences = [
         f"{counted(written.people, 'person', 'people')}: links in {written.table}, for a program that sends letters.",
         f"Texts of invitation and reminder: {', '.join(map(str, written.texts.values()))}. LINK stands for the link.",

@@ -26,6 +26,7 @@ from veilgraph.errors import RunError
 from veilgraph.graph import read_ids
 from veilgraph.graph.io import read_table
 from veilgraph.graph.text_tables import write_text_table
+from veilgraph.progress import Progress, no_progress
 
 _WORDS = "invitation_words.json"
 _SHEET = "invitation_sheet.html"
@@ -122,7 +123,14 @@ class Guests:
         return [person for table in self.tables for person in _invited(table, self.campaign, key, address)]
 
 
-def invite(guests: Guests, address: str, *, only: Iterable[str] | None = None, name: str = "links") -> Written:
+def invite(
+    guests: Guests,
+    address: str,
+    *,
+    only: Iterable[str] | None = None,
+    name: str = "links",
+    progress: Progress = no_progress,
+) -> Written:
     """Write links, texts and sheets.
 
     Args:
@@ -130,6 +138,7 @@ def invite(guests: Guests, address: str, *, only: Iterable[str] | None = None, n
         address: address under which people reach the collector.
         only: ids of the people to write to; default: everybody who may report.
         name: name of the table, and of the sheets.
+        progress: called with the step, the number of finished sheets, and of all.
     """
     check_address(address)
     wanted = None if only is None else set(only)
@@ -143,7 +152,7 @@ def invite(guests: Guests, address: str, *, only: Iterable[str] | None = None, n
     for language in languages_of(campaign):
         texts[language] = folder / f"text.{language}.txt"
         write_atomically(texts[language], letter(campaign, language))
-    write_atomically(folder / f"{name}.html", sheets(campaign, people))
+    write_atomically(folder / f"{name}.html", sheets(campaign, people, progress=progress))
     return Written(people=len(people), table=folder / f"{name}.csv", sheets=folder / f"{name}.html", texts=texts)
 
 
@@ -164,12 +173,12 @@ def letter(campaign: Campaign, language: str) -> str:
     return "\n\n".join(part.format(**facts) for part in parts) + "\n"
 
 
-def sheets(campaign: Campaign, people: Sequence[Invited]) -> str:
+def sheets(campaign: Campaign, people: Sequence[Invited], *, progress: Progress = no_progress) -> str:
     """Return a page to print: a card for each person, with their link as a QR code."""
     first = languages_of(campaign)[0]
     known = set(languages_of(campaign))
     cards = []
-    for person in people:
+    for done, person in enumerate(people, start=1):
         language = person.row.get("language", first)
         language = language if language in known else first
         said = campaign.schema.texts.get(language, {})
@@ -184,6 +193,7 @@ def sheets(campaign: Campaign, people: Sequence[Invited]) -> str:
                 "code": qr_code(person.link),
             }
         )
+        progress("sheets", done, len(people))
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     template = resources.files(__package__).joinpath(_SHEET).read_text(encoding="utf-8")
     return environment.from_string(template).render(
@@ -192,9 +202,11 @@ def sheets(campaign: Campaign, people: Sequence[Invited]) -> str:
 
 
 def qr_code(text: str) -> str:
-    """Return a QR code as an SVG element."""
+    """Return a QR code as an SVG element; a camera reads it with 15 % of it spoilt (level M)."""
     drawn = io.BytesIO()
-    segno.make(text, micro=False).save(drawn, kind="svg", xmldecl=False, svgns=False, omitsize=True, border=2)
+    # Readers take every mask. To look for the most even one of eight takes four times as long, for thousands of people.
+    code = segno.make(text, micro=False, error="m", boost_error=False, mask=3)
+    code.save(drawn, kind="svg", xmldecl=False, svgns=False, omitsize=True, border=2)
     return drawn.getvalue().decode()
 
 
