@@ -15,6 +15,7 @@ from scipy.stats import chisquare
 from tests.support.neighbour_lists import rows_in, text_of
 from veilgraph.errors import DomainError
 from veilgraph.privacy.audit import statistical_list_audit
+from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.epsilon import ListRelation
 from veilgraph.privacy.mechanisms import (
     NeighbourhoodClass,
@@ -225,3 +226,13 @@ def test_a_joint_audit_of_waves_refutes_a_claim_that_is_too_low_and_not_the_true
     )
     assert low.refuted
     assert low.relation is relation
+
+
+def test_stored_histograms_have_the_declared_type_shape_and_range() -> None:
+    histogram = NeighbourhoodHistogram(3, 1.0, finest_scale(3))
+    largest = histogram.largest
+    good = np.array([[0, -largest, largest], [1, 2, 3]], dtype=np.int32)
+    histogram.check_reports(good)
+    for wrong in (good.astype(np.int64), good.astype(np.float32), good[:, :2], good + np.int32(1)):
+        with pytest.raises(DomainError):
+            histogram.check_reports(wrong)
