@@ -83,6 +83,8 @@ NOT_RUN = {
     "veilgraph fetch --url https://collect.example.org --out wave": (
         "needs a collector; tests/client/test_fetching.py runs it against one"
     ),
+    "veilgraph randomize wave/campaign.json --neighbours friends.txt --node u1 --limit 5 --entry-limit 4 "
+    "--device-folder phone --out answer.json": "the same",
     "veilgraph submit answer.json --url https://collect.example.org --token TOKEN": "the same",
     SERVE: "serves until it is stopped; tests/collector runs it",
     "veilgraph serve health": "the same",
