@@ -7,8 +7,10 @@ import shlex
 import ssl
 import subprocess
 import time
+from collections.abc import Callable
 from configparser import ConfigParser
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -39,7 +41,8 @@ def test_every_alarm_is_about_metrics_and_reasons_that_there_are() -> None:
     for reason in RefusalReason:
         metrics.count_refusal(reason)
     shown = metrics.render().decode() + "up 1\n"
-    (group,) = yaml.safe_load((ROOT / "deploy" / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+    load: Callable[[str], Any] = yaml.safe_load  # the library has no types
+    (group,) = load((ROOT / "deploy" / "alerts.yml").read_text(encoding="utf-8"))["groups"]
     assert any('"store_full"' in rule["expr"] for rule in group["rules"])
     for rule in group["rules"]:
         names = re.findall(r"\b(?:veilgraph_\w+|up)\b(?=[{\[ ])", rule["expr"])

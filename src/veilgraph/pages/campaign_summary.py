@@ -125,8 +125,8 @@ def render_summary(campaign: Campaign, *, template: Template = "page", language:
     Args:
         campaign: campaign of any format. Of a wave about private neighbours it is the whole series, up to this wave.
         template: which document.
-        language: language of the campaign's own texts, where it has them, and of our own words in the consent text of
-            what is asked once or in rounds. All other words are English.
+        language: language of the campaign's own texts, where it has them. A consent text is in this language as a
+            whole if the campaign asks once or in rounds; all other words are English.
     """
     environment = Environment(
         autoescape=select_autoescape(["html"]),

@@ -117,7 +117,8 @@ def test_reports_of_features_are_checked_and_named_in_errors(form: Any) -> None:
 
 @every_packed_form
 def test_what_is_no_report_is_refused_by_its_part(form: Any) -> None:
-    for value in (None, "1", 1.5, True, -1, [True], [-1], [1, 1], {}, [0.0], 10**9, [10**9]):
+    values: tuple[Any, ...] = (None, "1", 1.5, True, -1, [True], [-1], [1, 1], {}, [0.0], 10**9, [10**9])
+    for value in values:
         with pytest.raises(ReportError, match=r"^part: "):
             pytest.fail(f"{value!r} was read as {form.check_report(value, 'part')}")
 
