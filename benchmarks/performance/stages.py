@@ -212,7 +212,7 @@ def _veil(workload: Workload, device: torch.device) -> Iterator[Stage]:
                 workload.sizes,
                 max_folds(workload.perturbed) + 1,
                 steps=max(steps for _, steps in RANGES),
-                sweeps=max(iteration_counts(workload.graph).values()),
+                sweeps=max(iteration_counts(operators_of(workload.graph, torch.device("cpu"))).values()),
                 runs=count,
                 seeds=seeds,
             ),

@@ -29,7 +29,7 @@ def test_trees_hold_about_as_many_edges_as_those_of_metis(nodes: int) -> None:
     graph = Graph.from_edges(pairs, num_nodes=nodes)
     depth, trees = row_bisection_plan(graph)
     found = bisect_rows(whole_rows(graph), halo_of(graph), depth, trees)
-    (metis,) = bisections(graph, depth, 1)
+    (metis,) = bisections(graph, 1).trees
     assert len(found) == trees
     assert all(codes.max() < 2**depth for codes in found)
     assert np.mean([inside(graph, codes) for codes in found]) > 0.75 * inside(graph, metis)

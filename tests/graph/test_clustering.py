@@ -75,16 +75,17 @@ def test_halves_of_halves_are_nested_where_the_graph_is(seed: int) -> None:
     links = [(i, 16 + i) for i in range(10)] + [(32 + i, 48 + i) for i in range(10)] + [(15, 47)]
     order = np.random.default_rng(seed).permutation(64)
     graph = Graph.from_edges(order[np.array(cliques + links).T], num_nodes=64)
-    codes = bisections(graph, 2, seed + 1)[seed][order]
+    codes = bisections(graph, seed + 1).trees[seed][order]
     assert [len(set(codes[16 * i : 16 * i + 16])) for i in range(4)] == [1] * 4
     assert len(set(codes)) == 4
     assert (codes[:32] >> 1 == codes[0] >> 1).all()
     assert (codes[32:] >> 1 != codes[0] >> 1).all()
 
 
-@pytest.mark.parametrize("depth", [0, 1, 3, 5])
-def test_every_level_of_bisection_has_parts_of_about_equal_size(depth: int) -> None:
-    [codes] = bisections(GRAPH, depth, 1)
+def test_every_level_of_bisection_has_parts_of_about_equal_size() -> None:
+    found = bisections(GRAPH, 1)
+    ([codes], [depth]) = found.trees, found.depths.tolist()
+    assert depth == 4  # 400 nodes: parts of 25
     for level in range(depth + 1):
         sizes = np.bincount(codes >> (depth - level), minlength=2**level)
         assert len(sizes) == 2**level
@@ -93,15 +94,20 @@ def test_every_level_of_bisection_has_parts_of_about_equal_size(depth: int) -> N
 
 
 def test_seeds_of_bisection_give_different_trees_and_each_the_same_again() -> None:
-    first, second = bisections(GRAPH, 4, 2)
-    assert (first == bisections(GRAPH, 4, 1)[0]).all()
+    first, second = bisections(GRAPH, 2).trees
+    assert (first == bisections(GRAPH, 1).trees[0]).all()
     assert (first != second).any()
 
 
-@pytest.mark.parametrize("depth", [-1, 9])
-def test_impossible_depths_are_refused(depth: int) -> None:
-    with pytest.raises(ReconstructionError, match=f"depth is {depth} but 400 nodes cannot be halved so often"):
-        bisections(GRAPH, depth, 1)
+def test_every_component_is_bisected_by_itself() -> None:
+    """A ring of 70 nodes, one of 40, a triangle and an isolated node, in a random order."""
+    order = np.random.default_rng(0).permutation(114)
+    rings = [(first + i, first + (i + 1) % size) for first, size in ((0, 70), (70, 40), (110, 3)) for i in range(size)]
+    found = bisections(Graph.from_edges(order[np.array(rings).T], num_nodes=114), 3)
+    assert found.depths.tolist() == [2, 1, 0]
+    for codes in found.trees:
+        large, small, triangle = (codes[order[part]] for part in (slice(70), slice(70, 110), slice(110, 113)))
+        assert [set(large.tolist()), set(small.tolist()), set(triangle.tolist())] == [{0, 1, 2, 3}, {4, 5}, {6}]
 
 
 def test_several_numbers_of_clusters_at_once_are_each_one_alone() -> None:
@@ -165,15 +171,14 @@ def test_two_cliques_come_apart() -> None:
 
 def test_prefetched_bisections_are_those_of_a_later_call() -> None:
     graph = csbm(3000, mean_degree=20, seed=0).graph
-    plan = bisection_plan(graph)
+    _, trees = bisection_plan(graph)
     prefetch_bisections(graph)
-    first, again = start_bisections(graph, *plan)(), bisections(graph, *plan)
-    assert len(first) == len(again) == plan[1]
-    assert all((one == other).all() for one, other in zip(first, again, strict=True))
+    first, again = start_bisections(graph, trees)(), bisections(graph, trees)
+    assert len(first.trees) == len(again.trees) == trees
+    assert all((one == other).all() for one, other in zip(first.trees, again.trees, strict=True))
 
 
 def test_other_bisections_than_the_prefetched_ones_are_computed() -> None:
     graph = csbm(3000, mean_degree=20, seed=0).graph
     prefetch_bisections(graph)
-    [codes] = bisections(graph, 2, 1)
-    assert set(codes.tolist()) == {0, 1, 2, 3}
+    assert len(bisections(graph, 1).trees) == 1

@@ -121,7 +121,7 @@ def fit_subsamples(
 
 
 def fit_again(method: Veil, perturbed: PerturbedGraph, *, seed: int, memory: int = DEFAULT_MEMORY) -> Veil:
-    """Return the same method fitted to other reports."""
+    """Return a new estimator of the method with the same parameters, fitted to these reports."""
     again, labels = type(method)(**method.get_params()), perturbed.has_label
     split = Split.random(len(labels), seed=seed, train=2 / 3, validation=1 / 3, eligible=labels)
     for _ in type(again).fit_together([FitTask(method=again, perturbed=perturbed, split=split)], memory=memory):

@@ -122,7 +122,8 @@ def make_card(
         content["accuracy"] |= _parts(model, perturbed, judged, memory=memory)
     answers = _Answers.of(model, perturbed)
     content["sets"] = _sets(model, perturbed, answers, judged)
-    content["uncertain"] = _uncertain(answers, perturbed)
+    other = _other_folds(model.method, perturbed, memory=memory) if wanted else None
+    content["uncertain"] = _uncertain(answers, perturbed) | {"other_folds": other}
     return ModelCard(content=content, people=_people(model.method, perturbed, answers, not_to_ask))
 
 
@@ -166,6 +167,9 @@ def complete_card(
         content = known | content
         if content["learning_curve"] is None or content["learning_curve"]["left_out"]:
             content["learning_curve"] = _curve(model, perturbed, ALL_SHARES, memory=memory, watch=watch)
+        if content["uncertain"] is not None and content["uncertain"]["other_folds"] is None:
+            other = _other_folds(model.method, perturbed, memory=memory)
+            content["uncertain"] = content["uncertain"] | {"other_folds": other}
         people = _people(model.method, perturbed, _Answers.of(model, perturbed), not_to_ask)
         card = ModelCard(content=content, people=people)
     else:
@@ -419,6 +423,25 @@ def _uncertain(answers: _Answers, perturbed: PerturbedGraph) -> dict[str, Any]:
             for number, name in enumerate(_degree_names())
             if (group == number).any()
         ],
+    }
+
+
+def _other_folds(method: Method, perturbed: PerturbedGraph, *, memory: int) -> dict[str, int] | None:
+    """Return how many people get another class if the folds of the reports are drawn again, with the next seed.
+
+    It takes another fit. There is no such number for other methods than Veil.
+    """
+    if not isinstance(method, Veil):
+        return None
+    other = type(method)(**method.get_params() | {"seed": method.seed + 1})
+    again = fit_again(other, perturbed, seed=other.seed, memory=memory)
+    changed = again.predict() != method.predict()
+    silent = ~perturbed.has_label
+    return {
+        "changed": int(changed.sum()),
+        "of": len(changed),
+        "silent_changed": int((changed & silent).sum()),
+        "silent": int(silent.sum()),
     }
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import ReconstructionError
+from veilgraph.graph.canonical_order import CanonicalOrder, canonical_order
 from veilgraph.graph.graph import Adjacency, Graph, GraphSize
 from veilgraph.graph.metis import (
     MIN_PARALLEL_NEIGHBOURS,
@@ -94,43 +98,62 @@ def start_clusterings(graph: Graph, counts: Sequence[int]) -> Callable[[], list[
     return lambda: _by_count(graph, counts, requests, result())
 
 
-def bisections(graph: Graph, depth: int, trees: int, *, workers: int = 1) -> list[NDArray[np.int64]]:
-    """Bisect a graph recursively; return one array `[nodes]` of codes with `depth` bits for each tree.
+@dataclass(frozen=True, eq=False)
+class Bisections:
+    """Nested bisections of a graph, in several trees.
 
-    The first l bits of a code are the number of one of 2^l parts, and the next bit tells its two halves apart. METIS
-    decides between about equally good cuts by its seed, so that several seeds give several trees.
+    Attributes:
+        depths: `[components]`, how often each component is bisected, in descending order.
+        trees: number of the smallest part of each node, `[nodes]`, for each tree. A component of depth d has 2^d parts,
+            which follow those of the components before it. Bits of a number within the component are the sides of its
+            bisections. Nodes without neighbours are in no component and have any number.
+    """
+
+    depths: NDArray[np.int64]
+    trees: Sequence[NDArray[np.signedinteger[Any]]]
+
+
+def bisections(graph: Graph, trees: int, *, workers: int = 1) -> Bisections:
+    """Bisect each component of a graph recursively, until its parts have fewer than 2 `MIN_PART_SIZE` nodes.
+
+    METIS decides between about equally good cuts by its seed, so that several seeds give several trees. It reads the
+    nodes of a component in their `canonical_order`. So trees do not depend on the rows of a table, nor on other
+    components.
 
     Args:
         graph: graph to bisect.
-        depth: number of levels.
         trees: number of trees.
         workers: maximum number of worker processes.
 
-    >>> path = Graph.from_edges([range(7), range(1, 8)], num_nodes=8)
-    >>> [codes] = bisections(path, 2, 1)
-    >>> [len(set(codes[i : i + 2].tolist())) for i in (0, 2, 4, 6)], len(set((codes[:4] >> 1).tolist()))
-    ([1, 1, 1, 1], 1)
+    >>> path = Graph.from_edges([range(63), range(1, 64)], num_nodes=64)
+    >>> found = bisections(path, 1)
+    >>> [codes] = found.trees
+    >>> found.depths.tolist(), [len(set(codes[i : i + 16].tolist())) for i in (0, 16, 32, 48)]
+    ([2], [1, 1, 1, 1])
     """
-    return start_bisections(graph, depth, trees, workers=workers)()
+    return start_bisections(graph, trees, workers=workers)()
 
 
 def bisection_plan(graph: GraphSize, *, max_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
-    """Return the depth and the number of the trees for a graph.
+    """Return the depth and the number of the trees for a graph that is one component.
 
     One that is too large for METIS has fewer and shallower trees: few eigenvectors show no small parts.
 
     >>> bisection_plan(Graph.from_edges([range(1023), range(1, 1024)], num_nodes=1024))
     (6, 16)
     """
-    depth = max(0, int(math.log2(max(graph.num_nodes, 1) / MIN_PART_SIZE)))
+    depth = _depth(graph.num_nodes)
     if graph.num_edges > max_edges:
         return min(depth, _SPECTRAL_DEPTH), 1 if depth == 0 else _SPECTRAL_TREES
     return depth, 1 if depth == 0 else _TREES_OF_LARGE_GRAPHS if graph.num_edges > _LARGE else _TREES
 
 
-_prefetched: WeakKeyDictionary[Graph, tuple[tuple[int, int], Callable[[], list[NDArray[np.int64]]]]] = (
-    WeakKeyDictionary()
-)
+def _depth(nodes: int) -> int:
+    """Return how often a component is halved, so that its parts have at least `MIN_PART_SIZE` nodes."""
+    return max(0, int(math.log2(max(nodes, 1) / MIN_PART_SIZE)))
+
+
+_prefetched: WeakKeyDictionary[Graph, tuple[int, Callable[[], Bisections]]] = WeakKeyDictionary()
 
 
 def prefetch_bisections(graph: Graph) -> None:
@@ -141,30 +164,52 @@ def prefetch_bisections(graph: Graph) -> None:
     """
     if graph.num_edges > MAX_METIS_EDGES:
         return
-    plan = bisection_plan(graph)
-    _prefetched[graph] = plan, start_bisections(graph, *plan, workers=os.cpu_count() or 1)
+    _, trees = bisection_plan(graph)
+    _prefetched[graph] = trees, start_bisections(graph, trees, workers=os.cpu_count() or 1)
 
 
-def start_bisections(
-    graph: Graph, depth: int, trees: int, *, workers: int = 1
-) -> Callable[[], list[NDArray[np.int64]]]:
+def start_bisections(graph: Graph, trees: int, *, workers: int = 1) -> Callable[[], Bisections]:
     """Start `bisections` in worker processes; the returned function waits for the result.
 
     With one worker, or on a small graph, the returned function does the work.
     """
-    plan, prefetched = _prefetched.pop(graph, (None, None))
-    if prefetched is not None and plan == (depth, trees):
+    known, prefetched = _prefetched.pop(graph, (0, None))
+    if prefetched is not None and known == trees:
         return prefetched
-    if not 0 <= depth <= math.log2(graph.num_nodes):
-        raise ReconstructionError(f"depth is {depth} but {graph.num_nodes} nodes cannot be halved so often")
-    if depth == 0:
-        return lambda: [np.zeros(graph.num_nodes, dtype=np.int64)] * trees
-    # METIS numbers the parts of recursive bisection in the order of its tree. Seeds start at 1: METIS passes its seed
-    # to C's srand, where 0 and 1 often are the same.
-    requests = [PartitionRequest(2**depth, recursive=True, seed=seed) for seed in range(1, trees + 1)]
-    if workers <= 1 or 2 * graph.num_edges < MIN_PARALLEL_NEIGHBOURS:
-        return lambda: metis_partitions(*_metis_input(graph), requests)
-    return start_metis_partitions(*_metis_input(graph), requests, workers=workers)
+    order = canonical_order(graph)
+    depths = np.array([_depth(size) for size in order.sizes.tolist()], dtype=np.int64)
+    started = [
+        _start_component(order, number, depth, trees, workers) for number, depth in enumerate(depths[depths > 0])
+    ]
+    return lambda: _joined(graph, order, depths, trees, [wait() for wait in started])
+
+
+def _start_component(
+    order: CanonicalOrder, number: int, depth: int, trees: int, workers: int
+) -> Callable[[], list[NDArray[np.int64]]]:
+    """Start the bisections of a component; the returned function waits for a code of each of its nodes and each tree.
+
+    METIS numbers the parts of recursive bisection in the order of its tree. Seeds start at 1: METIS passes its seed to
+    C's srand, where 0 and 1 often are the same.
+    """
+    requests = [PartitionRequest(2 ** int(depth), recursive=True, seed=seed) for seed in range(1, trees + 1)]
+    starts, neighbours = (each.astype(np.int32) for each in order.component(number))
+    if workers <= 1 or len(neighbours) < MIN_PARALLEL_NEIGHBOURS:
+        return partial(metis_partitions, starts, neighbours, requests)
+    return start_metis_partitions(starts, neighbours, requests, workers=workers)
+
+
+def _joined(
+    graph: Graph, order: CanonicalOrder, depths: NDArray[np.int64], trees: int, found: list[list[NDArray[np.int64]]]
+) -> Bisections:
+    """Return the bisections of a graph from those of the components that have any."""
+    firsts = np.repeat(np.cumsum(2**depths) - 2**depths, order.sizes)
+    codes = np.zeros((trees, graph.num_nodes), dtype=np.int64)
+    for number, tree in enumerate(codes):
+        inside = np.concatenate([np.empty(0, dtype=np.int64), *(each[number] for each in found)])
+        tree[order.nodes] = firsts
+        tree[order.nodes[: len(inside)]] += inside
+    return Bisections(depths, list(codes))
 
 
 def stream_partition(adjacency: Adjacency, num_parts: int, *, seed: int = 0) -> NDArray[np.int64]:

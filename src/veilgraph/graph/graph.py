@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from veilgraph.errors import GraphError
+from veilgraph.graph.counters import mix
 from veilgraph.graph.io import edge_columns, ids_of, read_ids, read_table
 
 if TYPE_CHECKING:
@@ -242,6 +243,20 @@ class Graph:
         nodes = ",".join(json.dumps(name) for name in sorted(names))
         content = f'{{"edges":[{edges}],"nodes":[{nodes}]}}'  # canonical JSON of both lists
         return hashlib.sha256(content.encode()).hexdigest()
+
+    @cached_property
+    def keys(self) -> NDArray[np.uint64]:
+        """Key of each node, `[nodes]`: a 64-bit hash of its id, or of its number if the graph has no ids.
+
+        >>> first, second = (Graph.without_edges(2, node_ids=ids).keys.tolist() for ids in ("ab", "ba"))
+        >>> first == second[::-1]
+        True
+        """
+        if self.node_ids is None:
+            return mix(np.arange(self.num_nodes, dtype=np.uint64))
+        import pandas as pd
+
+        return np.asarray(pd.util.hash_array(np.array(self.names, dtype=object), categorize=False), dtype=np.uint64)
 
     @property
     def num_edges(self) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from veilgraph.graph.clustering import (
     BISECTION_SPACE,
     BISECTION_VECTORS,
     MAX_METIS_EDGES,
+    Bisections,
     bisection_plan,
     clusterings,
     start_bisections,
@@ -48,6 +49,11 @@ class Operators(Protocol):
         ...
 
     @property
+    def num_joined(self) -> int:
+        """Number of nodes of the whole graph that have neighbours."""
+        ...
+
+    @property
     def num_edges(self) -> int:
         """Number of edges of the whole graph."""
         ...
@@ -68,8 +74,8 @@ class Decompositions:
         self._operators = operators
         self._clusters: dict[int, NDArray[np.int64]] = {}
         self._pending_clusters: tuple[list[int], Callable[[], list[NDArray[np.int64]]]] | None = None
-        self._bisections: dict[tuple[int, int], Callable[[], Sequence[NDArray[np.signedinteger[Any]]]]] = {}
-        self._spectral_bisections: dict[tuple[int, int], list[NDArray[np.int32]]] = {}
+        self._bisections: Callable[[], Bisections] | None = None
+        self._spectral_bisections: Bisections | None = None
         self._bisecting = threading.RLock()
         self._eigenvectors: dict[tuple[int, bool], Tensor] = {}
         self._decomposing = threading.Lock()
@@ -102,69 +108,72 @@ class Decompositions:
         if self._pending_clusters is None and (missing := sorted(set(counts) - set(self._clusters))):
             self._pending_clusters = missing, start_clusterings(self._operators.graph, missing)
 
-    def bisection_plan(self, *, max_metis_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
-        """Return the depth and the number of the trees of `bisections`."""
-        return bisection_plan(self._operators.graph, max_edges=max_metis_edges)
-
-    def start_bisections(self, depth: int, trees: int, *, workers: int = 1) -> None:
+    def start_bisections(self, *, workers: int = 1) -> None:
         """Start `clustering.bisections` of the graph in worker processes; `bisections` waits for them.
 
         Those of a graph that is too large for METIS need its eigenvectors, and are not started.
         """
-        if self._operators.graph.num_edges > MAX_METIS_EDGES:
+        graph = self._operators.graph
+        if graph.num_edges > MAX_METIS_EDGES:
             return
         with self._bisecting:
-            if (depth, trees) not in self._bisections:
-                self._bisections[depth, trees] = start_bisections(self._operators.graph, depth, trees, workers=workers)
+            self._started(graph, workers)
 
-    def bisections(
-        self, depth: int, trees: int, *, max_metis_edges: int = MAX_METIS_EDGES
-    ) -> Sequence[NDArray[np.signedinteger[Any]]]:
-        """Return `clustering.bisections` of the graph, computed once for each depth and number of trees.
+    def bisections(self, *, max_metis_edges: int = MAX_METIS_EDGES) -> Bisections:
+        """Return `clustering.bisections` of the graph, computed once.
 
         Args:
-            depth: number of levels.
-            trees: number of trees.
             max_metis_edges: graphs of more edges are bisected by their leading eigenvectors.
         """
         if self._operators.num_edges > max_metis_edges:
             with self._bisecting:  # several threads may ask at the same time
-                if (depth, trees) not in self._spectral_bisections:
+                if self._spectral_bisections is None:
                     vectors = self.eigenvectors(BISECTION_SPACE)
-                    if (depth, trees) not in self._spectral_bisections:
-                        self._bisect(vectors, depth, trees)
-            return self._spectral_bisections[depth, trees]
-        return self._small_bisections(depth, trees)
+                    return self._spectral_bisections or self._bisect(vectors, max_metis_edges)
+                return self._spectral_bisections
+        return self._small_bisections()
 
-    def _small_bisections(self, depth: int, trees: int) -> Sequence[NDArray[np.signedinteger[Any]]]:
+    def _small_bisections(self) -> Bisections:
         """Return the bisections of a graph that is small enough for METIS."""
         with self._bisecting:
-            self.start_bisections(depth, trees)
-            codes = self._bisections[depth, trees]()
-            self._bisections[depth, trees] = lambda: codes
-        return codes
+            found = self._started(self._operators.graph, workers=1)()
+            self._bisections = lambda: found
+        return found
 
-    def _bisect(self, vectors: Tensor, depth: int, trees: int) -> None:
+    def _started(self, graph: Graph, workers: int) -> Callable[[], Bisections]:
+        """Return what waits for the bisections; they are started if they are not yet."""
+        if self._bisections is None:
+            self._bisections = start_bisections(graph, bisection_plan(graph)[1], workers=workers)
+        return self._bisections
+
+    def _bisection_plan(self, max_metis_edges: int) -> tuple[int, int]:
+        """Return the depth and the number of the trees of bisections by eigenvectors."""
+        return bisection_plan(self._operators, max_edges=max_metis_edges)
+
+    def _bisect(self, vectors: Tensor, max_metis_edges: int = MAX_METIS_EDGES) -> Bisections:
+        """Bisect the graph by its eigenvectors, and keep the result."""
+        depth, trees = self._bisection_plan(max_metis_edges)
         leading = vectors[:, :BISECTION_VECTORS]
-        self._spectral_bisections[depth, trees] = spectral_bisections(
-            leading, depth, trees, self._operators.communicator
-        )
+        codes = spectral_bisections(leading, depth, trees, self._operators.communicator)
+        self._spectral_bisections = Bisections(np.array([depth]), codes)
+        return self._spectral_bisections
 
     def eigenvectors(self, count: int, *, regularised: bool = True) -> Tensor:
         """Return `spectrum.leading_eigenvectors` of the graph `[nodes, count]`, or of this process's nodes.
 
-        They have the norm sqrt(nodes), so that entries have a mean square of 1. Fewer are the first columns. They are
-        computed once for each choice, except on a graph of which they would take much memory until the next fit.
+        They have the norm sqrt(nodes with neighbours), so that entries have a mean square of 1. Fewer are the first
+        columns. They are computed once for each choice, except on a graph of which they would take much memory until
+        the next fit.
         """
         with self._decomposing:  # several threads may ask at the same time
             if (known := self._eigenvectors.get((count, regularised))) is not None:
                 return known
-            vectors = self._leading_eigenvectors(count, regularised).mul_(math.sqrt(self._operators.num_nodes))
+            vectors = self._leading_eigenvectors(count, regularised).mul_(math.sqrt(self._operators.num_joined))
             # By the size of the whole graph, so that all processes decide alike.
             if 4 * self._operators.num_nodes * count <= _MAX_KEPT_BYTES:
                 self._eigenvectors[count, regularised] = vectors
             elif regularised and count == BISECTION_SPACE and self._operators.num_edges > MAX_METIS_EDGES:
-                self._bisect(vectors, *self.bisection_plan())  # while the vectors are there
+                self._bisect(vectors)  # while the vectors are there
         return vectors
 
     def _leading_eigenvectors(self, count: int, regularised: bool) -> Tensor:
@@ -201,6 +210,7 @@ class CountedDecompositions(Decompositions):
     ) -> None:
         super().__init__(operators)
         self._rows_and_halo = rows_and_halo
+        self._row_bisections: Bisections | None = None
         self._clusters |= clusters or {}
 
     def prepare_clusters(
@@ -212,8 +222,8 @@ class CountedDecompositions(Decompositions):
         """
         missing = sorted(set(counts) - set(self._clusters))
         if missing and self._operators.device.type != "cpu" and self._operators.num_edges > MAX_METIS_EDGES:
-            depth, trees = self.bisection_plan()
-            leaves = self.bisections(depth, trees)[0].astype(np.int64)
+            found = self.bisections()
+            leaves, (depth,) = found.trees[0].astype(np.int64), found.depths
             self._clusters |= {count: leaves * count >> depth for count in missing}
         elif missing:
             rows, halo = self._rows_and_halo()
@@ -222,20 +232,20 @@ class CountedDecompositions(Decompositions):
     def start_clusters(self, counts: Iterable[int]) -> None:
         """Do nothing: `clusters` computes them."""
 
-    def bisection_plan(self, *, max_metis_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
-        """Return the depth and the number of the trees of `bisections`."""
-        return row_bisection_plan(self._operators, max_edges=max_metis_edges)
-
-    def start_bisections(self, depth: int, trees: int, *, workers: int = 1) -> None:
+    def start_bisections(self, *, workers: int = 1) -> None:
         """Do nothing: `bisections` computes them."""
 
-    def _small_bisections(self, depth: int, trees: int) -> Sequence[NDArray[np.signedinteger[Any]]]:
+    def _small_bisections(self) -> Bisections:
         """Return `bisect_rows` of the graph, computed once."""
         with self._bisecting:
-            if (depth, trees) not in self._bisections:
-                codes = bisect_rows(*self._rows_and_halo(), depth, trees)
-                self._bisections[depth, trees] = lambda: codes
-        return self._bisections[depth, trees]()
+            if self._row_bisections is None:
+                depth, trees = self._bisection_plan(MAX_METIS_EDGES)
+                self._row_bisections = Bisections(np.array([depth]), bisect_rows(*self._rows_and_halo(), depth, trees))
+        return self._row_bisections
+
+    def _bisection_plan(self, max_metis_edges: int) -> tuple[int, int]:
+        """Return the depth and the number of the trees of bisections."""
+        return row_bisection_plan(self._operators, max_edges=max_metis_edges)
 
     def _leading_eigenvectors(self, count: int, regularised: bool) -> Tensor:
         return self._lanczos(count, regularised)

@@ -59,7 +59,7 @@ def lanczos_eigenvectors(
         regularised: whether to add the mean degree; False for those of D^-1/2 A D^-1/2.
     """
     nodes = communicator.global_nodes(len(degrees))
-    mean = int(communicator.all_reduce_sum(degrees.sum())) / nodes
+    mean = int(communicator.all_reduce_sum(degrees.sum())) / int(communicator.all_reduce_sum((degrees > 0).sum()))
     added = max(mean, 1.0) if regularised else 0.0
     scale = 1 / (degrees.double() + added).clamp(min=1.0).sqrt()
     count = min(count, nodes)

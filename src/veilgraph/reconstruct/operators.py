@@ -16,6 +16,8 @@ from veilgraph.distributed.exchange import ALONE, current_exchange
 from veilgraph.distributed.graph_rows import Halo, rows_of_part, whole_rows
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
+from veilgraph.graph.canonical_order import canonical_order
+from veilgraph.graph.clustering import MAX_METIS_EDGES
 from veilgraph.graph.graph import Holding
 from veilgraph.graph.partition import ExtendedPart, GraphPart
 from veilgraph.graph.shards import ShardGraph
@@ -67,6 +69,31 @@ class GraphOperators:
     def degree_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Degrees that occur in the whole graph, sorted, and how many nodes have each."""
         return np.unique(self.graph.degrees, return_counts=True)
+
+    @property
+    def counters(self) -> NDArray[np.int64]:
+        """Numbers of this process's nodes from which random draws are computed, `[nodes]`: keys, or ranks of keys."""
+        counted = self.communicator.counted_nodes
+        return self.graph.keys.view(np.int64) if counted is None else counted.cpu().numpy()
+
+    @property
+    def component_counters(self) -> NDArray[np.int64]:
+        """Numbers for draws that need to differ within a component alone, `[nodes]`.
+
+        They are places in the `canonical_order`, so that copies of a component draw alike, or `counters` on a graph
+        that is too large or spread over processes.
+        """
+        if self.communicator.counted_nodes is not None or self.graph.num_edges > MAX_METIS_EDGES:
+            return self.counters
+        order, places = canonical_order(self.graph), np.zeros(self.graph.num_nodes, dtype=np.int64)
+        places[order.nodes] = order.places
+        return places
+
+    @cached_property
+    def num_joined(self) -> int:
+        """Number of nodes of the whole graph that have neighbours: others hear nothing and say nothing on the graph."""
+        degrees, counts = self.degree_counts
+        return int(counts[degrees > 0].sum())
 
     @cached_property
     def mean(self) -> NeighbourhoodMean:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -34,7 +35,8 @@ def cross_fitted(
     epsilon_y: float, *, nodes: int = 24, classes: int = 2, seed: int = 0, label: LabelRandomizer = GRR
 ) -> CrossFitting:
     private = csbm(nodes, num_classes=classes, num_features=1, mean_degree=3, seed=seed)
-    return CrossFitting.random(collect(private, epsilon_y, seed, label)[0], seed=0)
+    ring = Graph.from_edges([np.arange(nodes), np.roll(np.arange(nodes), 1)], num_nodes=nodes)  # nobody is isolated
+    return CrossFitting.random(replace(collect(private, epsilon_y, seed, label)[0], graph=ring), seed=0)
 
 
 def partitions(depth: int, begin: int) -> list[list[tuple[int, int]]]:
@@ -87,8 +89,28 @@ def test_the_two_passes_equal_the_sum_over_all_partitions(
 ) -> None:
     labels = cross_fitted(epsilon_y, classes=classes, label=lambda k, e: SubsetSelection(k, e, size))
     codes = np.random.default_rng(1).integers(8, size=24)
-    found = tree_posterior(labels, codes, 3)[:, -1]
+    found = tree_posterior(labels, codes, np.array([3]))[:, -1]
     assert found.numpy() == pytest.approx(by_enumeration(labels, codes, 3, begin), abs=1e-6)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_components_have_trees_of_their_own(classes: int) -> None:
+    labels, first = cross_fitted(2.0, classes=classes), np.arange(24) < 16
+    codes = np.where(first, np.arange(24) // 4, 4 + np.arange(24) % 2)
+    found = tree_posterior(labels, codes, np.array([2, 1]))[:, -1].numpy()
+    begin = round(math.log2(classes))
+    for inside, depth, start in ((first, 2, 0), (~first, 1, 4)):
+        expected = by_enumeration(labels, np.where(inside, codes - start, -1), depth, min(begin, depth))
+        assert found[inside] == pytest.approx(expected[inside], abs=1e-6)
+
+
+def test_a_node_without_neighbours_is_in_no_community() -> None:
+    labels = cross_fitted(2.0)
+    graph = Graph.from_edges([range(22), range(1, 23)], num_nodes=24)  # a path, and node 23
+    labels = replace(labels, perturbed=replace(labels.perturbed, graph=graph))
+    found = community_log_posterior(labels, GraphOperators(graph))[:, -1].exp()
+    assert torch.allclose(found[23], labels.reports.prior)
+    assert not torch.allclose(found[0], labels.reports.prior, atol=1e-3)
 
 
 def test_the_prior_probabilities_of_all_partitions_sum_to_one() -> None:
@@ -107,7 +129,7 @@ def test_a_fold_is_estimated_without_its_own_reports() -> None:
     reports = labels.perturbed.labels.copy()
     reports[fold.numpy()] = np.roll(reports[fold.numpy()], 1)
     other = CrossFitting(perturbed=replace(labels.perturbed, labels=reports), folds=labels.folds)
-    before, after = (tree_posterior(each, codes, 2) for each in (labels, other))
+    before, after = (tree_posterior(each, codes, np.array([2])) for each in (labels, other))
     assert (reports != labels.perturbed.labels).any()
     assert torch.equal(before[:, 2], after[:, 2])
     assert not torch.equal(before[:, -1], after[:, -1])
@@ -119,13 +141,13 @@ def test_the_order_of_classes_does_not_matter() -> None:
     renamed = CrossFitting(
         perturbed=replace(labels.perturbed, labels=names[labels.perturbed.labels]), folds=labels.folds
     )
-    expected = tree_posterior(labels, codes, 2)
-    assert torch.allclose(tree_posterior(renamed, codes, 2)[:, :, names], expected, atol=1e-6)
+    expected = tree_posterior(labels, codes, np.array([2]))
+    assert torch.allclose(tree_posterior(renamed, codes, np.array([2]))[:, :, names], expected, atol=1e-6)
 
 
 def test_uninformative_reports_give_the_prior() -> None:
     labels = cross_fitted(1e-4, nodes=64, classes=4)
-    found = tree_posterior(labels, np.arange(64) // 8, 3)
+    found = tree_posterior(labels, np.arange(64) // 8, np.array([3]))
     assert torch.allclose(found, labels.reports.prior.expand_as(found), atol=2e-3)
 
 

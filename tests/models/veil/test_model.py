@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from studies.calibration import CALIBRATION_BINS, calibration_bins, calibration_error
 
 from veilgraph.datasets import PrivateGraph, csbm
@@ -20,7 +19,7 @@ from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.graph.clustering import start_bisections
+from veilgraph.graph.clustering import Bisections, start_bisections
 from veilgraph.models import LabelVeil, StructureOnly, Veil
 from veilgraph.models.base import FitTask
 from veilgraph.models.veil.cross_fitting import CrossFitting
@@ -303,9 +302,11 @@ def test_another_graph_needs_the_same_classes_and_a_label() -> None:
 
 def test_the_number_of_iterations_follows_the_graph_and_is_bounded() -> None:
     path = Graph.from_edges([range(2000), range(1, 2001)], num_nodes=2001)
-    assert iteration_counts(path) == {1: 11, 2: 22, 3: 33}
-    thin = Graph.from_edges([[0], [1]], num_nodes=10**9)
-    assert max(iteration_counts(thin).values()) == 40
+    assert iteration_counts(GraphOperators(path)) == {1: 11, 2: 22, 3: 33}
+    with_isolated = Graph.from_edges([range(2000), range(1, 2001)], num_nodes=4000)
+    assert iteration_counts(GraphOperators(with_isolated)) == iteration_counts(GraphOperators(path))
+    pairs = Graph.from_edges([range(0, 4000, 2), range(1, 4000, 2)], num_nodes=4000)
+    assert max(iteration_counts(GraphOperators(pairs)).values()) == 40
 
 
 def test_a_graph_is_bisected_once_for_all_tasks_fitted_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,10 +321,10 @@ def test_a_graph_is_bisected_once_for_all_tasks_fitted_together(monkeypatch: pyt
     ]
     calls: list[int] = []
 
-    def counted(graph: Graph, depth: int, trees: int, *, workers: int) -> Callable[[], list[NDArray[np.int64]]]:
-        wait = start_bisections(graph, depth, trees, workers=workers)
+    def counted(graph: Graph, trees: int, *, workers: int) -> Callable[[], Bisections]:
+        wait = start_bisections(graph, trees, workers=workers)
 
-        def work() -> list[NDArray[np.int64]]:
+        def work() -> Bisections:
             calls.append(trees)
             return wait()
 

@@ -16,11 +16,11 @@ from veilgraph.reconstruct.operators import GraphOperators
 PRIVATE = csbm(150, num_classes=3, num_features=2, seed=0)
 PERTURBED = simulate(PRIVATE, PrivacyBudget(1.0, 1.0, 1), Split.random(150, seed=0), rng=np.random.default_rng(0))
 LABELS = CrossFitting.random(PERTURBED, seed=0)
-MATRIX = GraphOperators(PRIVATE.graph).symmetric.matrix
+OPERATORS = GraphOperators(PRIVATE.graph)
 
 
 def weights(restart: float, steps: int) -> torch.Tensor:
-    matrix, identity = MATRIX.to_dense(), torch.eye(150)
+    matrix, identity = OPERATORS.symmetric.matrix.to_dense(), torch.eye(150)
     found = identity
     for _ in range(steps):
         found = (1 - restart) * matrix @ found + restart * identity
@@ -28,7 +28,7 @@ def weights(restart: float, steps: int) -> torch.Tensor:
 
 
 def test_excess_is_the_debiased_share_around_a_node_less_the_overall_share() -> None:
-    found = pagerank_views(LABELS, MATRIX, seed=0)
+    found = pagerank_views(LABELS, OPERATORS, seed=0)
     assert tuple(found) == RANGES
     for (restart, steps), view in found.items():
         scores = weights(restart, steps) @ LABELS.reports_of(slice(None))[:, -1]
@@ -43,14 +43,14 @@ def test_effective_sizes_leave_a_nodes_own_weight_out_and_are_right_on_average()
     squares = matrix.square().sum(1) - matrix.diag().square()
     expected = (matrix @ reporting).square() / (reporting.mean() * squares)
     found = torch.stack(
-        [1 / pagerank_views(LABELS, MATRIX, seed=seed)[0.1, 16].effective_sizes[:, -1] for seed in range(20)]
+        [1 / pagerank_views(LABELS, OPERATORS, seed=seed)[0.1, 16].effective_sizes[:, -1] for seed in range(20)]
     )
     # A sum of squares from 16 signs has a relative standard deviation of about sqrt(2 / 16), over 20 seeds 0.08.
     assert torch.allclose(found.mean(0) * expected, torch.tensor(1.0), atol=5 * 0.08)
 
 
 def test_maximal_caution_gives_the_prior() -> None:
-    view = pagerank_views(LABELS, MATRIX, seed=0)[0.5, 4]
+    view = pagerank_views(LABELS, OPERATORS, seed=0)[0.5, 4]
     prior = torch.tensor([0.2, 0.3, 0.5])
     cautious = view.log_probabilities(prior, (1.0, 1e12)).exp()
     assert torch.allclose(cautious, prior.expand_as(cautious), atol=1e-3)

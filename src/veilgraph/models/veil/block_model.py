@@ -169,7 +169,7 @@ class BlockModel:
             if learning:
                 model = replace(model, attraction=model._maximise(messages))
             change = communicator.all_reduce_sum((posterior - before).abs().sum())
-            if float(change) < 2 * tolerance * communicator.global_nodes(len(evidence)) * evidence.shape[1]:
+            if float(change) < 2 * tolerance * self._operators.num_joined * evidence.shape[1]:
                 break
         return _State(model=model, messages=messages, beliefs=beliefs)
 

@@ -23,31 +23,30 @@ def community_log_posterior(
 ) -> Tensor:
     """Return log-probabilities [nodes, K + 1 or 1, classes] of each node's class from the communities around it.
 
-    The graph is bisected recursively into several random trees. Each tree has an exact posterior; the result is their
-    mean.
+    The components of the graph are bisected recursively into several random trees. Each tree has an exact posterior;
+    the result is their mean. A node without neighbours is in no community and has the class prior.
 
     Args:
         labels: Label reports in folds.
         operators: The graph, with its bisections.
         max_edges: Number of edges above which the graph is bisected by its eigenvectors.
     """
-    depth, trees = operators.decompositions.bisection_plan(max_metis_edges=max_edges)
-    codes = operators.decompositions.bisections(depth, trees, max_metis_edges=max_edges)
-    total = tree_posterior(labels, codes[0], depth)
-    for each in codes[1:]:
-        total += tree_posterior(labels, each, depth)
-    return total.div_(trees).log_()
+    found = operators.decompositions.bisections(max_metis_edges=max_edges)
+    total = tree_posterior(labels, found.trees[0], found.depths)
+    for codes in found.trees[1:]:
+        total += tree_posterior(labels, codes, found.depths)
+    return total.div_(len(found.trees)).log_()
 
 
-def tree_posterior(labels: CrossFitting, codes: NDArray[np.signedinteger[Any]], depth: int) -> Tensor:
+def tree_posterior(labels: CrossFitting, codes: NDArray[np.signedinteger[Any]], depths: NDArray[np.int64]) -> Tensor:
     r"""Return P(class | reports) [nodes, K + 1 or 1, classes] if some of the nested parts are the communities.
 
     This is context-tree weighting (Willems, Shtarkov and Tjalkens 1995) on a tree of bisections. The number of
-    communities is at least about the number of classes, so the tree begins at :math:`2^{[\log_2 c]}` parts. A part is
-    a community with probability 1/2, otherwise both its halves consist of communities. The smallest parts are always
-    communities. A community has a class x from the prior. Its members have class x with probability 0.8, otherwise a
-    class from the prior. With E_B the likelihood of the reports in a part as one community, the sum over all
-    partitions is
+    communities is at least about the number of classes. So the tree of a component begins at :math:`2^{[\log_2 c]}`
+    parts, or at its smallest parts if these are fewer. A part is a community with probability 1/2, otherwise both its
+    halves consist of communities. The smallest parts are always communities. A community has a class x from the prior.
+    Its members have class x with probability 0.8, otherwise a class from the prior. With E_B the likelihood of the
+    reports in a part as one community, the sum over all partitions is
 
     .. math:: W_B = \tfrac12 E_B + \tfrac12 W_{B'} W_{B''}, \qquad
         E_B = \sum_x \pi_x \prod_{v \in B \cap L} \left( b + (a - b)
@@ -58,17 +57,20 @@ def tree_posterior(labels: CrossFitting, codes: NDArray[np.signedinteger[Any]], 
 
     Args:
         labels: Label reports in folds.
-        codes: Number of each node's smallest part [nodes]; its bits are the sides of the bisections.
-        depth: Number of bisections.
+        codes: Number of each node's smallest part, [nodes]; see `Bisections`.
+        depths: How often each component is bisected, [components].
     """
     device, prior = labels.device, labels.reports.prior.double()
-    members = torch.from_numpy(codes).to(device, torch.int64)
+    parts, joined = int((2**depths).sum()), labels.reports.degrees > 0
+    members = torch.from_numpy(codes).to(device, torch.int64).where(joined, parts)
     classes = (1 - PURITY) * prior + PURITY * torch.eye(len(prior), dtype=torch.float64, device=device)
-    levels = [_part_log_likelihoods(labels, members, classes, 2**depth)]
-    for _ in range(depth - min(depth, round(math.log2(len(prior))))):
-        levels.append(_sum_of_halves(levels[-1]))
+    levels = [_part_log_likelihoods(labels, members, classes, parts + 1)[:parts]]
+    merges = depths - np.minimum(depths, round(math.log2(len(prior))))
+    for level in range(int(merges.max(initial=0))):
+        # Components are in descending order of their depths: those that have further halves to join come first.
+        levels.append(_sum_of_halves(levels[-1][: int((2 ** (depths[merges > level] - level)).sum())]))
     joint = [level + prior.log() for level in levels]
-    posterior = _downward_pass(joint, classes).to(torch.float32)
+    posterior = torch.cat([_downward_pass(joint, classes), prior.expand(1, levels[0].shape[1], -1)]).to(torch.float32)
     if labels.plan.own_only:
         return posterior[members, labels.own_sets].unsqueeze(1)
     return posterior.index_select(0, members)
@@ -115,9 +117,14 @@ def _downward_pass(joint: list[Tensor], classes: Tensor) -> Tensor:
     likelihoods = [level.logsumexp(dim=2) for level in joint]
     stops = _upward_pass(likelihoods)
     posterior, reached = torch.zeros_like(joint[-1]), torch.ones_like(stops[-1])
-    for level, likelihood, stop in zip(reversed(joint), reversed(likelihoods), reversed(stops), strict=True):
-        halves = len(level) // len(posterior)
-        posterior, reached = (values.repeat_interleave(halves, dim=0) for values in (posterior, reached))
+    for number, (level, likelihood, stop) in enumerate(
+        zip(reversed(joint), reversed(likelihoods), reversed(stops), strict=True)
+    ):
+        if number:
+            posterior, reached = (
+                torch.cat([above.repeat_interleave(2, dim=0), here.new_full(here.shape, start)[2 * len(above) :]])
+                for above, here, start in ((posterior, level, 0.0), (reached, stop, 1.0))
+            )
         posterior += (reached * stop).unsqueeze(2) * ((level - likelihood.unsqueeze(2)).exp() @ classes)
         reached *= 1 - stop
     return posterior
@@ -127,7 +134,7 @@ def _upward_pass(likelihoods: list[Tensor]) -> list[Tensor]:
     """Return, for each level, the posterior probability that a part is a community if no part above it is one."""
     stops, mixture = [torch.ones_like(likelihoods[0])], likelihoods[0]
     for likelihood in likelihoods[1:]:
-        one, several = likelihood - math.log(2), _sum_of_halves(mixture) - math.log(2)
+        one, several = likelihood - math.log(2), _sum_of_halves(mixture[: 2 * len(likelihood)]) - math.log(2)
         mixture = torch.logaddexp(one, several)
         stops.append((one - mixture).exp())
     return stops

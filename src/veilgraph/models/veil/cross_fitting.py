@@ -9,7 +9,6 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.graph import PerturbedGraph
@@ -18,7 +17,7 @@ from veilgraph.models.veil.contamination import Contamination
 from veilgraph.models.veil.fit_plan import FitPlan
 from veilgraph.models.veil.label_reports import LabelReports
 from veilgraph.models.veil.report_likelihood import ReportLikelihood
-from veilgraph.reconstruct.operators import GraphOperators, operators_of
+from veilgraph.reconstruct.operators import operators_of
 
 _FOLDS, _FOLDS_OF_LARGE_GRAPHS = 5, 3
 _LARGE = 2**22
@@ -59,19 +58,17 @@ class CrossFitting:
 
     @classmethod
     def random(cls, perturbed: PerturbedGraph, *, seed: int, device: torch.device | str = "cpu") -> CrossFitting:
-        """Draw random folds of equal size: five, or three on a large graph.
+        """Draw random folds: five, or three on a large graph, of about equal size.
 
-        On shards the fold follows from the number of the node, whichever process holds it. Sizes are binomial then.
+        The fold of a node follows from its key, or its number on shards: whatever else is in the graph, and whichever
+        process holds the node. So sizes are binomial, and folds of few reports that nobody is in are left out.
         """
-        folds, numbers = max_folds(perturbed), _numbers(operators_of(perturbed.graph, torch.device(device)))
-        drawn = (
-            _draw_folds(perturbed.has_label, folds, seed)
-            if numbers is None
-            else np.where(
-                perturbed.has_label, (_words(numbers, seed, _FOLD_STREAM) % np.uint64(folds)).view(np.int64), -1
-            )
-        )
-        return cls(perturbed=perturbed, folds=torch.from_numpy(drawn).to(device))
+        operators = operators_of(perturbed.graph, torch.device(device))
+        words = counter_words(operators.counters, seed=seed, stream=_FOLD_STREAM) % np.uint64(max_folds(perturbed))
+        drawn = torch.from_numpy(np.where(perturbed.has_label, words.view(np.int64), -1)).to(device)
+        if operators.communicator.is_local:
+            drawn = torch.searchsorted(drawn[drawn >= 0].bincount().nonzero().squeeze(1), drawn).where(drawn >= 0, -1)
+        return cls(perturbed=perturbed, folds=drawn)
 
     @property
     def device(self) -> torch.device:
@@ -176,10 +173,10 @@ class CrossFitting:
         return joined
 
     def subsample(self, max_reports: int) -> CrossFitting:
-        """Return every n-th report, so that at most `max_reports` are left.
+        """Return a random part of the reports, about `max_reports`; all if there are no more.
 
-        Use the result to score estimates, not to make them: its training sets hold the selected reports alone. On
-        shards a report is selected by the number of its node, so that about as many are left.
+        Use the result to score estimates, not to make them: its training sets hold the selected reports alone. A report
+        is selected by a hash of its node, so that about as many are left.
         """
         if self.reports.num_reports <= max_reports:
             return self
@@ -189,11 +186,12 @@ class CrossFitting:
         return replace(self, folds=folds)
 
     def every_report(self, max_reports: int) -> Tensor:
-        """Return nodes of every n-th report, [selected], so that at most `max_reports` are left; see `subsample`."""
-        numbers, nodes = _numbers(self.reports.operators), self.reports.nodes
-        if numbers is None:
-            return nodes[:: -(-len(nodes) // max_reports)]
-        drawn = _words(numbers[nodes.cpu().numpy()], 0, _SUBSAMPLE_STREAM) / 2.0**64
+        """Return nodes of about `max_reports` reports, [selected]; see `subsample`."""
+        nodes = self.reports.nodes
+        drawn = (
+            counter_words(self.reports.operators.counters[nodes.cpu().numpy()], seed=0, stream=_SUBSAMPLE_STREAM)
+            / 2.0**64
+        )
         return nodes[torch.from_numpy(drawn < max_reports / self.reports.num_reports).to(nodes.device)]
 
     def out_of_fold(self, estimates: Tensor) -> Tensor:
@@ -241,20 +239,3 @@ class SetGroup:
 def _log_ratio(keep: float, other: float) -> float:
     """Return ln(keep / other), at most 30: reports that are not randomized have other = 0."""
     return min(math.log(keep) - math.log(max(other, 1e-30)), 30.0)
-
-
-def _numbers(operators: GraphOperators) -> NDArray[np.int64] | None:
-    """Return the numbers of the nodes if draws come from counters of nodes, otherwise None."""
-    numbers = operators.communicator.counted_nodes
-    return None if numbers is None else numbers.cpu().numpy()
-
-
-def _words(numbers: NDArray[np.int64], seed: int, stream: int) -> NDArray[np.uint64]:
-    return counter_words(numbers, seed=seed, stream=stream)
-
-
-def _draw_folds(has_label: NDArray[np.bool_], count: int, seed: int) -> NDArray[np.int64]:
-    nodes = np.random.default_rng(seed).permutation(np.flatnonzero(has_label))
-    folds = np.full(len(has_label), -1, dtype=np.int64)
-    folds[nodes] = np.arange(len(nodes)) % count
-    return folds

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from veilgraph.distributed.communicator import Communicator
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.veil.contamination import Contamination
-from veilgraph.models.veil.degree_columns import columns_of_ranks, degree_columns, degree_ranks
+from veilgraph.models.veil.degree_columns import degree_columns
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.labels import project_to_simplex
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
@@ -92,12 +91,7 @@ class LabelReports:
     @cached_property
     def degree_columns(self) -> Tensor:
         """Columns of the bias of each node, [nodes, 3]."""
-        graph = self.perturbed.graph
-        if self.communicator.counted_nodes is None:
-            return degree_columns(graph).to(self.device)
-        values, counts = self.operators.degree_counts
-        table = columns_of_ranks(degree_ranks(counts), torch.from_numpy(counts))
-        return table[torch.from_numpy(np.searchsorted(values, graph.degrees))].to(self.device)
+        return degree_columns(self.operators)
 
     @cached_property
     def report_shares(self) -> Tensor:

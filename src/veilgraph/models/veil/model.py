@@ -96,7 +96,8 @@ class Veil(Method):
     only checked: folds of the reports replace it.
 
     Args:
-        seed: Seed of the folds and of the random signs that estimate effective sample sizes.
+        seed: Seed of the folds and of the random signs that estimate effective sample sizes. Both are hashes of the
+            nodes' ids and places in the graph, so the rows of a table do not matter; without ids, folds are of rows.
         device: "auto", "cpu" or "cuda". Results differ between devices by the rounding of sums.
 
     Attributes:
@@ -433,9 +434,7 @@ def _stacked(terms: list[Tensor]) -> Tensor:
 def _bisecting_operators(method: Veil, graph: Graph) -> GraphOperators:
     """Return the graph's operators, and start its nested bisections in a process for each thread of torch."""
     operators = operators_of(graph, resolve_device(method.device))
-    operators.decompositions.start_bisections(
-        *operators.decompositions.bisection_plan(), workers=torch.get_num_threads()
-    )
+    operators.decompositions.start_bisections(workers=torch.get_num_threads())
     return operators
 
 
@@ -490,7 +489,7 @@ def _calibrate_sets(pooled: Tensor, labels: CrossFitting) -> ConformalSets:
         reporting=perturbed.has_label,
         unrandomized=None if lies is None else lies.mean_likelihood,
         communicator=labels.reports.communicator,
-        every=None if labels.reports.communicator.counted_nodes is None else partial(_every_report, labels),
+        every=partial(_every_report, labels),
     )
 
 

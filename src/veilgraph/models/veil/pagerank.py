@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.distributed.communicator import LOCAL, Communicator
@@ -17,6 +18,7 @@ from veilgraph.graph.counters import counter_words
 from veilgraph.models.veil.calibration import Parameters, ParameterTensors, by_class, log_softmax
 from veilgraph.models.veil.cross_fitting import CrossFitting, SetGroup
 from veilgraph.progress import tracked
+from veilgraph.reconstruct.operators import GraphOperators
 from veilgraph.reconstruct.sparse import block_width, sparse_product
 
 Range = tuple[float, int]
@@ -84,23 +86,21 @@ class PageRankView:
         return log_softmax(prior.log() + (sharpness * len(prior) * trust) * self.excess)
 
 
-def pagerank_views(
-    labels: CrossFitting, matrix: Tensor, *, seed: int, communicator: Communicator = LOCAL
-) -> dict[Range, PageRankView]:
+def pagerank_views(labels: CrossFitting, operators: GraphOperators, *, seed: int) -> dict[Range, PageRankView]:
     r"""Propagate label reports, :math:`Z \leftarrow (1 - a) S Z + a Y'`, and debias the row-normalised result.
 
     The effective sample size leaves a node's own report out:
     :math:`N_v = (\sum_u w_{vu})^2 / (\ell \sum_{u \ne v} w_{vu}^2)`, with w the PageRank weights and l the share of
-    nodes that report. Hutchinson's estimator with random signs z gives the sums of squares, from
+    nodes that report, among those with neighbours. Hutchinson's estimator with random signs z gives the sums of
+    squares, from
     :math:`E[(Wz)_v^2] = \sum_u w_{vu}^2` and :math:`E[z_v (Wz)_v] = w_{vv}`.
 
     Args:
         labels: Label reports in folds.
-        matrix: S, sparse [nodes, nodes].
+        operators: Matrices of the graph.
         seed: Seed of the random signs.
-        communicator: Collective operations over the processes that share the graph.
     """
-    squares = squared_weights(matrix, seed, communicator)
+    squares, matrix, communicator = squared_weights(operators, seed), operators.symmetric.matrix, operators.communicator
     classes, nodes = labels.reports.num_classes, matrix.shape[0]
     # The plan limits messages. Columns of all training sets take less than the random signs did.
     width = block_width(labels.device, communicator.max_extended_rows(nodes))
@@ -109,8 +109,9 @@ def pagerank_views(
     reporting = []
     for group in groups:
         sources = labels.weighted_reports_of(group.sets)
-        reports = communicator.all_reduce_sum(sources.square().sum(dim=(0, 2)))
-        shares = reports / (labels.reports.set_size * communicator.global_nodes(nodes))
+        joined = (labels.reports.degrees > 0).view(-1, 1, 1)
+        reports = communicator.all_reduce_sum((sources.square() * joined).sum(dim=(0, 2)))
+        shares = reports / (labels.reports.set_size * operators.num_joined)
         reporting.append(group.kept(shares.expand(nodes, -1)))
         kept = partial(_kept, group, sources.shape)
         found.append(
@@ -130,7 +131,7 @@ def pagerank_views(
         / (labels.reports.keep - labels.reports.other) ** 2
         + 1
     )
-    shares = labels.join(groups, reporting)
+    shares = labels.join(groups, reporting).clamp(min=_TINY)
     views: dict[Range, PageRankView] = {}
     for key in squares:
         scores = labels.join(groups, [part.pop(key) for part in found])
@@ -146,26 +147,21 @@ def _kept(group: SetGroup, shape: torch.Size, columns: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=4)
-def squared_weights(matrix: Tensor, seed: int, communicator: Communicator = LOCAL) -> dict[Range, Tensor]:
+def squared_weights(operators: GraphOperators, seed: int) -> dict[Range, Tensor]:
     """Estimate the sum of w_vu^2 over u other than v [nodes] for each range.
 
     Fits on one graph with one seed share the result.
     """
-    if communicator.counted_nodes is None:
-        generator = torch.Generator().manual_seed(seed)
-        signs = torch.randint(2, (matrix.shape[0], _PROBES), generator=generator).mul_(2).sub_(1).float()
-    else:
-        signs = _counted_signs(communicator.counted_nodes, seed)
-    signs = signs.to(matrix.device)
+    signs = _random_signs(operators.component_counters, seed).to(operators.device)
+    matrix, communicator = operators.symmetric.matrix, operators.communicator
     found = personalised_pagerank(matrix, signs, RANGES, communicator=communicator)
     return {key: _sum_of_squares(found.pop(key), signs) for key in RANGES}
 
 
-def _counted_signs(numbers: Tensor, seed: int) -> Tensor:
-    """Return random signs that follow from the numbers of the nodes, [nodes, probes]: bits of a counter's word."""
-    words = counter_words(numbers.cpu().numpy(), seed=seed, stream=_SIGN_STREAM)
-    bits = torch.from_numpy(words.view(np.int64)).to(numbers.device)
-    signs = torch.empty(len(bits), _PROBES, device=numbers.device)
+def _random_signs(counters: NDArray[np.int64], seed: int) -> Tensor:
+    """Return random signs that follow from the counters of the nodes, [nodes, probes]: bits of a counter's word."""
+    bits = torch.from_numpy(counter_words(counters, seed=seed, stream=_SIGN_STREAM).view(np.int64))
+    signs = torch.empty(len(bits), _PROBES)
     for probe in range(_PROBES):
         signs[:, probe] = (bits >> probe).bitwise_and_(1)
     return signs.mul_(2).sub_(1)

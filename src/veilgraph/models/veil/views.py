@@ -10,7 +10,6 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from veilgraph.graph.graph import GraphSize
 from veilgraph.models.veil.attribute_views import attribute_views
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
 from veilgraph.models.veil.block_model import block_model_log_posterior
@@ -108,7 +107,7 @@ def _community_view(labels: CrossFitting, operators: GraphOperators) -> dict[str
 
 
 def _pagerank_views(labels: CrossFitting, operators: GraphOperators, seed: int) -> dict[str, View]:
-    views = pagerank_views(labels, operators.symmetric.matrix, seed=seed, communicator=operators.communicator)
+    views = pagerank_views(labels, operators, seed=seed)
     return {f"pagerank {restart} {steps}": view for (restart, steps), view in views.items()}
 
 
@@ -137,15 +136,17 @@ def _propagated(labels: CrossFitting, propagation: BeliefPropagation, counts: Se
     return labels.by_sets(beliefs)
 
 
-def iteration_counts(graph: GraphSize) -> dict[int, int]:
+def iteration_counts(graph: GraphOperators) -> dict[int, int]:
     """Return the number of iterations for each of `ITERATION_MULTIPLES`: multiples of ln n / ln(mean degree).
 
+    n is the number of nodes that have neighbours.
+
     >>> from veilgraph.graph import Graph
-    >>> iteration_counts(Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]], num_nodes=4))  # ln 4 / ln 2
+    >>> iteration_counts(GraphOperators(Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]], num_nodes=4)))  # ln 4 / ln 2
     {1: 2, 2: 4, 3: 6}
     """
-    mean_degree = 2 * graph.num_edges / graph.num_nodes
-    hops = math.log(graph.num_nodes) / math.log(max(mean_degree, 1.5))
+    mean_degree = 2 * graph.num_edges / graph.num_joined
+    hops = math.log(graph.num_joined) / math.log(max(mean_degree, 1.5))
     return {multiple: min(_MAX_ITERATIONS, max(1, round(multiple * hops))) for multiple in ITERATION_MULTIPLES}
 
 
