@@ -82,3 +82,10 @@ def test_a_code_is_an_svg_without_anything_from_elsewhere() -> None:
     drawn = qr_code("https://flu.example.org/#node=a&token=b")
     assert drawn.startswith("<svg")
     assert "http" not in drawn
+
+
+def test_people_are_told_the_last_minute_in_the_zone_of_the_collection(tmp_path: Path) -> None:
+    collection = begun(tmp_path, zone="Europe/Berlin", closes="2100-01-31")
+    written = invite(Guests.of(collection), ADDRESS)
+    for path in (written.sheets, *written.texts.values()):
+        assert "2100-01-31 23:59 (Europe/Berlin)" in path.read_text(encoding="utf-8")

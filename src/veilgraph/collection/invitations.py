@@ -12,13 +12,13 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
+from zoneinfo import ZoneInfo
 
 import segno
 from jinja2 import Environment, StrictUndefined
 
 from veilgraph.atomic_files import make_private_folder, write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.notice import time_in_words
 from veilgraph.campaign.report import check_node
 from veilgraph.campaign.tokens import read_keys, token_for
 from veilgraph.collection.folder import Collection
@@ -94,12 +94,14 @@ class Guests:
         keys_file: file of the keys, of which the first signs.
         tables: tables of people, each with a column `id`.
         folder: folder of links, texts and sheets.
+        zone: time zone in which people are told until when they can answer.
     """
 
     campaign: Campaign
     keys_file: Path
     tables: tuple[Path, ...]
     folder: Path
+    zone: str = "UTC"
 
     @classmethod
     def of(cls, collection: Collection) -> Guests:
@@ -110,7 +112,16 @@ class Guests:
             keys_file=collection.keys_file,
             tables=(collection.people_file, *joined),
             folder=collection.folder / "invitations",
+            zone=str(collection.settings.get("zone", "UTC")),
         )
+
+    @property
+    def closes(self) -> str:
+        """Time until which people can answer, in their zone.
+
+        The last second of a minute stands for the whole minute.
+        """
+        return f"{self.campaign.notice.closes.astimezone(ZoneInfo(self.zone)):%Y-%m-%d %H:%M} ({self.zone})"
 
     @property
     def names(self) -> list[str]:
@@ -151,8 +162,8 @@ def invite(
     texts = {}
     for language in languages_of(campaign):
         texts[language] = folder / f"text.{language}.txt"
-        write_atomically(texts[language], letter(campaign, language))
-    write_atomically(folder / f"{name}.html", sheets(campaign, people, progress=progress))
+        write_atomically(texts[language], letter(campaign, language, closes=guests.closes))
+    write_atomically(folder / f"{name}.html", sheets(campaign, people, closes=guests.closes, progress=progress))
     return Written(people=len(people), table=folder / f"{name}.csv", sheets=folder / f"{name}.html", texts=texts)
 
 
@@ -161,19 +172,19 @@ def languages_of(campaign: Campaign) -> tuple[str, ...]:
     return tuple(campaign.schema.texts) or ("en",)
 
 
-def letter(campaign: Campaign, language: str) -> str:
+def letter(campaign: Campaign, language: str, *, closes: str) -> str:
     """Return the text of an invitation and of a reminder. LINK stands for each person's own link."""
     words, said = words_of(language), campaign.schema.texts.get(language, {})
     facts = {
         "purpose": said.get("purpose", campaign.notice.purpose),
         "contact": said.get("contact", campaign.notice.contact),
-        "closes": time_in_words(campaign.notice.closes),
+        "closes": closes,
     }
     parts = (part for key in ("invitation", "reminder") for part in (words[key]["subject"], words[key]["text"]))
     return "\n\n".join(part.format(**facts) for part in parts) + "\n"
 
 
-def sheets(campaign: Campaign, people: Sequence[Invited], *, progress: Progress = no_progress) -> str:
+def sheets(campaign: Campaign, people: Sequence[Invited], *, closes: str, progress: Progress = no_progress) -> str:
     """Return a page to print: a card for each person, with their link as a QR code."""
     first = languages_of(campaign)[0]
     known = set(languages_of(campaign))
@@ -196,9 +207,7 @@ def sheets(campaign: Campaign, people: Sequence[Invited], *, progress: Progress 
         progress("sheets", done, len(people))
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     template = resources.files(__package__).joinpath(_SHEET).read_text(encoding="utf-8")
-    return environment.from_string(template).render(
-        cards=cards, closes=time_in_words(campaign.notice.closes), language=first
-    )
+    return environment.from_string(template).render(cards=cards, closes=closes, language=first)
 
 
 def qr_code(text: str) -> str:
