@@ -65,7 +65,17 @@ _OPERATORS: dict[type[ast.operator], str] = {
 }
 _OPPOSITES = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "maximum", "maximum": "minimum"}
 
-_SYMMETRIC = {*_OPPOSITES, "gcd", "isclose", "allclose", "array_equal", "add_epsilons", "logical_or", "logical_and"}
+_SYMMETRIC = {
+    *_OPPOSITES,
+    "gcd",
+    "isclose",
+    "allclose",
+    "array_equal",
+    "add_epsilons",
+    "logical_or",
+    "logical_and",
+    "transpose",
+}
 """Functions that do not ask which argument comes first."""
 
 
