@@ -110,7 +110,7 @@ def libraries(options: argparse.Namespace) -> Iterator[str]:
             continue
         command = shlex.join([options.python, str(program), name])
         claim, start = CLAIMS.get(name, EPSILON), time.perf_counter()
-        rng = np.random.default_rng(100)
+        rng = np.random.default_rng(options.seed)
         found = audit_command(command, records_of(name), claim=claim, trials=options.trials, rng=rng)
         spent = time.perf_counter() - start
         verdict = "; ".join(found.reasons) if found.refuted else "no"
@@ -130,6 +130,7 @@ def main() -> None:
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--trials", type=int, default=None, help="draws of an audit; default: 4000, libraries 40000")
     parser.add_argument("--repetitions", type=int, default=None, help="default: 2000, power 5")
+    parser.add_argument("--seed", type=int, default=100, help="libraries: seed of the order of records")
     parser.add_argument("--python", default=sys.executable, help="Python that has the libraries")
     parser.add_argument("--only", default="", help="libraries: first letters of the randomizers")
     options = parser.parse_args()
