@@ -1,4 +1,4 @@
-"""Search hyper-parameters of a rival that trains a GNN; the score is that of `python -m studies.tune`.
+"""Search hyper-parameters of a rival that trains a GNN; the score is that of `veilgraph.experiments.tune`.
 
 python -m studies.rivals.tune DATASET --method METHOD --epsilon-x 0.1 --epsilon-y 1 --trials 24 --seeds 5 --epochs 200
 """

@@ -196,7 +196,7 @@ def load_experiment(name: str, *, seeds: int | None = None) -> Experiment:
 
 
 def load_hyperparameters() -> dict[str, Any]:
-    """Return the parameters of RGNN that `python -m studies.tune` found, by data set and epsilon_y."""
+    """Return the parameters of RGNN that `tune_datasets` found, by data set and epsilon_y."""
     return tomllib.loads(_read("hyperparameters.toml"))
 
 

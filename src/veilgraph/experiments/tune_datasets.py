@@ -1,6 +1,6 @@
 """Search hyper-parameters of RGNN; the score is the likelihood of randomized validation labels.
 
-python -m studies.tune citeseer cora --trials 48 --seeds 10
+python -m veilgraph.experiments.tune_datasets citeseer cora --trials 48 --seeds 10
 
 It writes the best parameters of each data set to OUT/NAME.toml, in the form that experiments read, and goes on where it
 was stopped.
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found: dict[str, dict[str, SearchResult]] = {}
     for dataset in asked.datasets:
         for label_budget in asked.epsilon_y or LABEL_BUDGETS:
-            print(f"tune {dataset}, epsilon_y {label_budget:g}", file=sys.stderr)
+            sys.stderr.write(f"tune {dataset}, epsilon_y {label_budget:g}\n")
             cell = make_cell(
                 dataset=dataset,
                 method="rgnn",
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         write_atomically(
             asked.out / f"{short_name(dataset)}.toml", tomli_w.dumps(_parameters({dataset: found[dataset]}))
         )
-    print(tomli_w.dumps(_parameters(found)))
+    sys.stdout.write(tomli_w.dumps(_parameters(found)))
 
 
 def _parameters(found: dict[str, dict[str, SearchResult]]) -> dict[str, Any]:

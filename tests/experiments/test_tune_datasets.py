@@ -6,10 +6,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from studies.tune import main
 
 from veilgraph.errors import VeilgraphError
 from veilgraph.experiments.tune import SEARCH_SPACE
+from veilgraph.experiments.tune_datasets import main
 
 Capture = pytest.CaptureFixture[str]
 QUICK = ["--trials=2", "--seeds=2", "--epochs=2", "--sampled=5", "--device=cpu"]
