@@ -51,6 +51,9 @@ def test_without_the_token_there_is_a_form_and_nothing_else(client: httpx.Client
     assert response.status_code == 401
     assert COLLECTION.campaign.notice.purpose not in response.text
     assert client.get("/dashboard/reports.parquet").status_code == 401
+    assert "admin-token.txt" in response.text
+    assert "roles.toml" in response.text
+    assert "-file" not in response.text, "an option of a campaign without a folder"
     for wrong in ("", "wrong", COLLECTION.token("n1")):
         refused = login(client, wrong)
         assert refused.status_code == 401
