@@ -76,6 +76,7 @@ def test_what_was_received_can_be_sent_again(page: Page, collector: Collector) -
     page.until("!document.getElementById('done').hidden")
     ready(page, collector.url + INVITATION)
     assert shown(page, "done")
+    assert words(page, "again") == "Send the same again", "not beside 'Nothing more to do' as if a step were missing"
     send(page, "again")
     page.until("document.getElementById('receipt').textContent.includes('were stored')")
     assert len(collector.received) == 2
