@@ -21,6 +21,7 @@ from veilgraph.campaign.round_schedule import ScheduledRound, read_campaign, wri
 from veilgraph.client import DrawnReport, answer, answered, send
 from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.store import ReportStore
+from veilgraph.privacy.public_columns import PublicColumn
 
 COLLECTION = Collection.ring(40)
 LATER = COLLECTION.campaign.revise(closes=COLLECTION.campaign.notice.closes + timedelta(days=30))
@@ -48,6 +49,10 @@ def test_a_revised_notice_is_taken_up_once(tmp_path: Path, caplog: pytest.LogCap
         (
             replace(LATER, notice=replace(LATER.notice, purpose="Another")).to_json(),
             "another notice of the same version, 2",
+        ),
+        (
+            replace(LATER, notice=replace(LATER.notice, version=3, public=(PublicColumn(name="village"),))).to_json(),
+            "public columns were added or altered (village)",
         ),
         ("{", "not readable as JSON"),
         (None, "cannot be read"),

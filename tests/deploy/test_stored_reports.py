@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from tests.support.collection import Collection
 from veilgraph.collector.export import write_parquet
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
-from veilgraph.errors import StoreError
+from veilgraph.errors import CampaignError, StoreError
+from veilgraph.privacy.public_columns import PublicColumn
 
 FIRST, SECOND = Collection.ring(6), Collection.ring(7)
 
@@ -56,3 +58,15 @@ def test_a_purged_campaign_says_so_and_others_stay(url: str) -> None:
 def test_a_store_without_reports_of_the_campaign_is_refused(url: str) -> None:
     with pytest.raises(StoreError, match="holds no report of the campaign"):
         labels(url, Collection.ring(8))
+
+
+def test_columns_that_people_were_not_told_are_refused(url: str) -> None:
+    store = ReportStore.open(url)
+    store.documents.register(FIRST.campaign, now=0)
+    store.close()
+    notice = replace(FIRST.campaign.notice, version=2, public=(PublicColumn(name="status"),))
+    with (
+        pytest.raises(CampaignError, match=r"added or altered \(status\).*begin another campaign"),
+        stored_reports(url, replace(FIRST.campaign, notice=notice)),
+    ):
+        pass

@@ -161,6 +161,14 @@ class Notice:
             )
         return retention or self.retention
 
+    def check_public(self, told: Notice) -> None:
+        """Refuse public columns that an earlier notice of the same campaign did not tell people; fewer are fine."""
+        if new := sorted({column.name for column in set(self.public) - set(told.public)}):
+            raise CampaignError(
+                f"public columns were added or altered ({', '.join(new)}), and people answered who were told others: "
+                "take them back, or begin another campaign"
+            )
+
 
 def check_texts(texts: object, schema: FeatureSchema, label: str) -> None:
     """Refuse texts in several languages that are not about this schema, or could mislead a reader.

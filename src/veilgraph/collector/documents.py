@@ -11,7 +11,7 @@ from veilgraph.campaign.asked import documents_before
 from veilgraph.collector import audit_log
 from veilgraph.collector.database import Database
 from veilgraph.collector.tables import campaigns
-from veilgraph.errors import StoreError
+from veilgraph.errors import CampaignError, StoreError
 
 
 class Documents:
@@ -28,17 +28,22 @@ class Documents:
         """Keep the newest document of a campaign; the audit log says when its notice is new.
 
         An older notice than the stored one is refused: devices refuse it too, and its retention date may be later. So
-        is a wave about neighbours whose earlier documents were not served from this database.
+        are public columns that people were not told, and a wave about neighbours whose earlier documents were not
+        served from this database.
         """
         with self._database.writing() as connection:
             _lock(connection)
             stored = connection.execute(select(campaigns.c.document).where(campaigns.c.id == campaign.id)).scalar()
-            newest = 0 if stored is None else Campaign.from_json(stored).notice.version
-            if campaign.notice.version < newest:
+            newest = campaign.notice if stored is None else Campaign.from_json(stored).notice
+            if campaign.notice.version < newest.version:
                 raise StoreError(
-                    f"the campaign file holds notice {campaign.notice.version}, and notice {newest} was served before: "
-                    "put the newest file back"
+                    f"the campaign file holds notice {campaign.notice.version}, and notice {newest.version} was served "
+                    "before: put the newest file back"
                 )
+            try:
+                campaign.notice.check_public(newest)
+            except CampaignError as error:
+                raise StoreError(str(error)) from None
             if self.write(connection, campaign):
                 detail = {
                     "campaign": campaign.series,

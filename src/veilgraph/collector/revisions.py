@@ -117,6 +117,7 @@ class RevisedFile:
             raise CampaignError(
                 f"it holds another notice of the same version, {after}: revise it with 'veilgraph init'"
             )
+        revised.notice.check_public(self._current.notice)
 
 
 async def take_up_revisions(file: RevisedFile, take_up: Callable[[Campaign], None], *, seconds: float = 2.0) -> None:

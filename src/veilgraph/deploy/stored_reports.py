@@ -23,6 +23,8 @@ _PROGRESS_STEP = 1000
 def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) -> Iterator[Iterator[Report]]:
     """Open a store and yield the reports of a campaign, which are read one at a time.
 
+    Public columns that the notice served last did not name are refused: people were not told.
+
     Args:
         store: URL of the store: `sqlite:///FILE` or `postgresql://...`.
         campaign: the campaign.
@@ -31,6 +33,8 @@ def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) 
     with _opened(store) as opened:
         total = opened.reports.count(campaign.series)
         opened.purges.check_kept(campaign.series)
+        if (served := opened.documents.newest().get(campaign.id)) is not None:
+            campaign.notice.check_public(Campaign.from_json(served).notice)
         if total == 0:
             raise StoreError(
                 f"the store holds no report of the campaign {campaign.id}: give its store and its campaign"
