@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from tests.support.collected import NODES, Collected
 from tests.support.command_words import words_of
 from veilgraph.cli import main
+from veilgraph.privacy.public_columns import PublicColumn
 
 Capture = pytest.CaptureFixture[str]
 
@@ -23,12 +25,17 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
     people = pd.read_csv(made.folder / "nodes.csv")
     people["village"] = np.where(np.arange(NODES) < NODES // 2, "north", "south")
     people["year"] = 2000 + np.arange(NODES) % 17
+    people["status"] = np.where(np.arange(NODES) % 2, "a", "b")
     people.to_csv(made.folder / "nodes.csv", index=False)
+    public = (PublicColumn(name="village"), PublicColumn(name="year"))
+    told = replace(made.campaign, notice=replace(made.campaign.notice, public=public))
+    (made.folder / "told.json").write_text(told.to_json(), encoding="utf-8")
     return made
 
 
 def estimate(collected: Collected, *words: str) -> int:
-    return main([*words_of("estimate", **collected.files()), "--store", collected.store, *words])
+    files = collected.files() | {"campaign": collected.folder / "told.json"}
+    return main([*words_of("estimate", **files), "--store", collected.store, *words])
 
 
 def test_shares_are_printed_and_written_as_a_table_and_a_figure(
@@ -69,7 +76,14 @@ def test_a_number_with_many_values_is_taken_in_bands(collected: Collected, capsy
     assert groups == {None, "below 2004", "2004 to below 2008", "2008 to below 2012", "2012 or more"}
 
 
-def test_a_column_that_the_table_lacks_is_named(collected: Collected, capsys: Capture) -> None:
-    assert estimate(collected, "--by", "town") == 2
-    error = capsys.readouterr().err
-    assert "has no column 'town': its public columns are village, year" in error
+@pytest.mark.parametrize("column", ["status", "status:category", "town", "id"])
+def test_a_column_that_people_were_not_told_of_is_refused(column: str, collected: Collected, capsys: Capture) -> None:
+    assert estimate(collected, "--by", column) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "is no public column that people were told of: give one of village, year" in error
+
+
+def test_without_public_columns_the_remedy_is_named(collected: Collected, capsys: Capture) -> None:
+    words = [*words_of("estimate", **collected.files()), "--store", collected.store]
+    assert main([*words, "--by", "village"]) == 2
+    assert "declare it as public in the schema before a campaign begins" in " ".join(capsys.readouterr().err.split())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,8 +36,7 @@ def estimate(
     by: Annotated[
         str | None,
         typer.Option(
-            help="Public column of the table of people, whose values are the groups; COLUMN:category takes each number "
-            "for a group.",
+            help="Declared public column, whose values are the groups; COLUMN:category takes each number for a group.",
             metavar="COLUMN",
         ),
     ] = None,
@@ -58,7 +57,8 @@ def estimate(
     perturbed = source.read(watch=show_progress).perturbed
     column = None
     if by is not None:
-        column = _column(by, perturbed, home.people_file if home is not None else files.nodes)
+        people = home.people_file if home is not None else files.nodes
+        column = _column(by, perturbed, source.campaign.schema.public, people)
     found, contamination = deploy.estimate_shares(perturbed, column, level=level), None
     if found.shares and not reports_only:
         given = deploy.GivenReports(campaign=source.campaign, perturbed=perturbed)
@@ -69,22 +69,29 @@ def estimate(
     emit(Estimated(found, source.campaign.label_name, written, contamination), as_json=as_json)
 
 
-def _column(by: str, perturbed: PerturbedGraph, people: Path | None) -> PublicAttribute:
-    """Return a public column: a declared one, or one of the table of people."""
+def _column(
+    by: str, perturbed: PerturbedGraph, declared: Sequence[PublicColumn], people: Path | None
+) -> PublicAttribute:
+    """Return a declared public column, as it is or read as another kind; people were told of no other column."""
     from veilgraph.graph import PublicAttributes, read_table
 
-    name, _, kind = by.partition(":")
-    if not kind and perturbed.public is not None and name in perturbed.public.names:
-        return perturbed.public[name]
-    if people is None:
+    names = [column.name for column in declared]
+    if not names:
+        raise RunError(
+            "--by needs a public column, and this campaign declares none, so people were told of none: declare it as "
+            "public in the schema before a campaign begins"
+        )
+    name, _, kind = (by, "", "") if by in names else by.partition(":")
+    if name not in names:
+        raise RunError(f"'{name}' is no public column that people were told of: give one of {', '.join(names)}")
+    if perturbed.public is None or people is None:
         raise RunError("--nodes is missing: give the table of the people, which has the column of --by")
-    table = read_table(people)
-    if name not in table or name == "id":
-        known = ", ".join(str(each) for each in table.columns if each != "id")
-        raise RunError(f"{people} has no column '{name}': its public columns are {known or 'none'}")
-    declared = PublicColumn(name=name, kind=kind or None)
-    ids = perturbed.graph.names
-    return PublicAttributes.from_table(table, ids=ids, columns=[declared], where=str(people))[name]
+    if not kind:
+        return perturbed.public[name]
+    columns = [PublicColumn(name=name, kind=kind)]
+    return PublicAttributes.from_table(
+        read_table(people), ids=perturbed.graph.names, columns=columns, where=str(people)
+    )[name]
 
 
 def _write(found: GroupShares, source: Source, out: Path) -> list[Path]:
