@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.support.health_folder import begun
+from tests.support.health_folder import begun, settings
+from veilgraph.collection import begin
 from veilgraph.collection.rehearsal import copy_of, serving
 
 
@@ -28,3 +34,33 @@ def test_a_running_rehearsal_leaves_the_real_database_alone(tmp_path: Path, monk
     with copy_of(collection) as copy, serving(copy):
         assert (copy.folder / "reports.db").is_file()
     assert not real.exists()
+
+
+@pytest.mark.slow
+def test_a_rehearsal_that_is_stopped_ends_soon_with_its_collector_and_its_folder(tmp_path: Path) -> None:
+    links = tmp_path / "links.csv"
+    links.write_text("one,other\n" + "".join(f"p{each},p{each + 1}\n" for each in range(20_000)))
+    decided = settings(tmp_path, people=None, links=links)
+    folder, temporary = begin(tmp_path / "crowd", decided, decided.read_graph()).folder, tmp_path / "temporary"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "veilgraph", "rehearse", str(folder)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(temporary)},
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    try:
+        assert any("answers" in line and " 0%" not in line for line in process.stderr)
+        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: the collector gets it too
+        assert process.wait(15) == 130  # a few seconds, on a busy machine
+        with pytest.raises(ProcessLookupError):
+            os.killpg(process.pid, 0)  # nobody of the group is left
+        assert list(temporary.iterdir()) == []
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stderr.close()

@@ -7,10 +7,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from urllib.request import urlopen
 import numpy as np
 
 from veilgraph.campaign.tokens import read_keys, token_for
-from veilgraph.client import answer, send
+from veilgraph.client import Patience, answer, send
 from veilgraph.collection.folder import Collection
 from veilgraph.datasets import PrivateGraph
 from veilgraph.datasets.csbm import draw_features
@@ -38,6 +39,7 @@ ANSWERING = 0.75
 _AT_ONCE = 8
 _FEATURE_SIGNAL = 0.15
 _STARTING_SECONDS = 60
+_STOPPING_SECONDS = 3
 _PARTS = re.compile(r'(?:src|href)="([^"#]+)"')
 
 
@@ -105,6 +107,9 @@ def serving(collection: Collection) -> Iterator[str]:
         yield found[0]
     finally:
         process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOPPING_SECONDS)
+        process.kill()
         process.wait()
 
 
@@ -133,6 +138,11 @@ def rehearse(collection: Collection, *, address: str, seed: int = 0, progress: P
     answering = np.sort(rng.permutation(len(names))[: round(ANSWERING * len(names))])
     document, columns = campaign.to_json(), campaign.schema.feature_names
 
+    stopped = threading.Event()
+
+    def pause(seconds: float) -> None:
+        stopped.wait(seconds)
+
     def device(person: int) -> None:
         record: dict[str, Any] = dict(
             zip(
@@ -144,12 +154,16 @@ def rehearse(collection: Collection, *, address: str, seed: int = 0, progress: P
         record[campaign.label_name] = campaign.schema.classes[private.labels[person]]
         kept = collection.folder / "devices" / str(person)
         report = answer(document, record, node=names[person], store=kept, max_epsilon=float("inf"))
-        send(address, report, token_for(key, campaign.series, names[person]))
+        send(address, report, token_for(key, campaign.series, names[person]), patience=Patience(sleep=pause))
 
     started = time.perf_counter()
-    with ThreadPoolExecutor(_AT_ONCE) as devices:
+    devices = ThreadPoolExecutor(_AT_ONCE)
+    try:
         for done, _ in enumerate(devices.map(device, answering), start=1):
             progress("answers", done, len(answering))
+    finally:  # Ctrl-C stops the collector too: nobody waits for it
+        stopped.set()
+        devices.shutdown(cancel_futures=True)
     seconds = time.perf_counter() - started
     found: dict[str, Any] = {
         "answered": len(answering),
