@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -82,6 +83,36 @@ def test_what_is_there_is_moved_away_and_not_deleted(home: Home, capsys: Capture
     restored = json.loads(printed(capsys, "restore", "health", "copies", "--json"))
     assert (Path(restored["moved"]) / "reports.db").read_bytes() == b"damaged"
     assert stored(home) == set(home.graph.names[1:5])
+
+
+def test_who_withdrew_in_the_store_that_is_replaced_stays_withdrawn(home: Home, capsys: Capture) -> None:
+    name = home.graph.names[3]
+    printed(capsys, "backup", "health", "copies")
+    Path("copies/withdrawals.csv").unlink()
+    printed(capsys, "withdraw", "health", name, "--yes")
+    restored = json.loads(printed(capsys, "restore", "health", "copies", "--json"))
+    assert (restored["withdrawn"], restored["unknown_after"]) == (1, None)
+    assert name not in stored(home)
+    assert name in Path("copies/withdrawals.csv").read_text()
+
+
+def test_withdrawals_that_nobody_knows_are_said(home: Home, capsys: Capture) -> None:
+    printed(capsys, "backup", "health", "copies")
+    listed = Path("copies/withdrawals.csv")
+    os.utime(listed, (0, 0))
+    (home.folder / "reports.db").write_bytes(b"damaged")
+    said = " ".join(printed(capsys, "restore", "health", "copies").split())
+    assert "who withdrew after 1970-01-01 00:00:00 UTC is not in the list. Withdraw those people again" in said
+    listed.unlink()
+    shutil.rmtree("health")
+    assert "who withdrew after the copy is" in " ".join(printed(capsys, "restore", "health", "copies").split())
+
+
+def test_a_collection_that_was_purged_is_not_restored(home: Home, capsys: Capture) -> None:
+    printed(capsys, "backup", "health", "copies")
+    printed(capsys, "purge", "health", "--now", "--confirm", home.campaign.id[:8])
+    assert "deleted for good: nothing is restored" in printed(capsys, "restore", "health", "copies", code=2)
+    assert stored(home) == set()
 
 
 def test_a_store_in_use_is_not_replaced(home: Home, capsys: Capture) -> None:

@@ -65,10 +65,19 @@ def restore(
     place = Place.at(folder)
     found = put_back(copy, place.campaign, place.store(store), now=datetime.now(UTC))
     moved = [] if found.moved is None else [f"What was there is in {found.moved}: delete it when all is well."]
+    forgotten = (
+        []
+        if found.unknown_after is None
+        else [
+            f"No store that could be read was there: who withdrew after {found.unknown_after} is not in the list. "
+            f"Withdraw those people again: veilgraph withdraw {folder} NODE"
+        ]
+    )
     sentences = [
         f"{counted(found.reports, 'report')} restored from {found.copy}.",
         f"{counted(found.listed, 'person', 'people')} of this collection in the list of withdrawals; withdrawn again: "
         f"{found.withdrawn:,}.",
+        *forgotten,
         *moved,
         "Start the collector, and ask people to open the page once more: it sends what is missing again, and nobody "
         "draws twice.",

@@ -6,21 +6,23 @@ with every call, and is applied when a copy is restored.
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import time
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from veilgraph.atomic_files import make_private_folder
 from veilgraph.campaign import Campaign
 from veilgraph.collector.copies import copy_in, copy_store, restore_store
+from veilgraph.collector.database import Database
 from veilgraph.collector.store import ReportStore
 from veilgraph.collector.withdrawal_list import add_to_list, read_list, remove_from_list
-from veilgraph.errors import RunError
+from veilgraph.errors import RunError, StoreError
 
 _LIST = "withdrawals.csv"
 _CAMPAIGN = "campaign.json"
@@ -56,6 +58,8 @@ class Restored:
         reports: number of stored reports of the campaign.
         listed: number of people of the campaign in the list of withdrawals.
         withdrawn: number of those who were withdrawn again.
+        unknown_after: time after which nobody knows who withdrew, or "the copy" if it has no list; None if the store
+            that was there says it.
     """
 
     copy: Path
@@ -63,6 +67,7 @@ class Restored:
     reports: int
     listed: int
     withdrawn: int
+    unknown_after: str | None
 
 
 def back_up(place: Path, campaign: Campaign, url: str, into: Path, *, now: datetime, list_only: bool) -> Copied:
@@ -82,7 +87,7 @@ def back_up(place: Path, campaign: Campaign, url: str, into: Path, *, now: datet
         nodes = store.withdrawals.nodes(campaign.series)
         is_purged = store.purges.hour(campaign.series) is not None
         removed = remove_from_list(list_file, campaign.series) if is_purged else None
-        added = 0 if is_purged else add_to_list(list_file, campaign.series, nodes)
+        added = 0 if is_purged else _list(list_file, campaign.series, nodes, now=now)
         acts = {"list withdrawals": {"added": added}} if added else {}
         if not list_only:
             acts["backup"] = {"reports": store.reports.count(campaign.series)}
@@ -114,6 +119,8 @@ def restore_files(copy: Path, folder: Path) -> None:
 def restore(copy: Path, campaign: Campaign, url: str, *, now: datetime) -> Restored:
     """Put a copy in the place of a lost store, and withdraw again who withdrew since the copy was made.
 
+    Who withdrew according to the store that is there is in the list before that store is moved away.
+
     Args:
         copy: what `newest_copy` returns.
         campaign: the campaign, which must be that of the copy.
@@ -123,12 +130,22 @@ def restore(copy: Path, campaign: Campaign, url: str, *, now: datetime) -> Resto
     if Campaign.from_json((copy / _CAMPAIGN).read_bytes()).series != campaign.series:
         raise RunError(f"{copy} is a backup of another collection: give one of this collection")
     list_file = copy.parent / _LIST
-    listed = read_list(list_file, campaign.series) if list_file.exists() else set()
+    present = _withdrawn_at(url, campaign)
+    if present is not None:
+        _list(list_file, campaign.series, present, now=now)
+    is_listed = list_file.exists()
+    until = (
+        f"{datetime.fromtimestamp(list_file.stat().st_mtime, UTC):%Y-%m-%d %H:%M:%S} UTC" if is_listed else "the copy"
+    )
+    listed = read_list(list_file, campaign.series) if is_listed else set()
     moved = restore_store(copy_in(copy), url, now=now)
     with closing(ReportStore.open(url)) as store:
         again = withdraw_all(store, campaign, listed)
         reports = store.reports.count(campaign.series)
-    return Restored(copy=copy, moved=moved, reports=reports, listed=len(listed), withdrawn=again)
+    unknown_after = until if present is None else None
+    return Restored(
+        copy=copy, moved=moved, reports=reports, listed=len(listed), withdrawn=again, unknown_after=unknown_after
+    )
 
 
 def withdraw_all(store: ReportStore, campaign: Campaign, nodes: Iterable[str]) -> int:
@@ -137,6 +154,26 @@ def withdraw_all(store: ReportStore, campaign: Campaign, nodes: Iterable[str]) -
     for node in again:
         store.withdrawals.withdraw(campaign.series, node, now=time.time(), actor="owner")
     return len(again)
+
+
+def _withdrawn_at(url: str, campaign: Campaign) -> set[str] | None:
+    """Return who withdrew according to the store that is there; None if there is none, or it cannot be read."""
+    try:
+        with closing(ReportStore(Database.connect(url))) as store:
+            is_purged = store.purges.hour(campaign.series) is not None
+            nodes = store.withdrawals.nodes(campaign.series)
+    except StoreError:
+        return None
+    if is_purged:
+        raise RunError("the reports of this collection were deleted for good: nothing is restored; delete its copies")
+    return nodes
+
+
+def _list(list_file: Path, campaign_id: str, nodes: set[str], *, now: datetime) -> int:
+    """Add nodes to the list, whose time becomes that of this look at the store; return how many are new."""
+    added = add_to_list(list_file, campaign_id, nodes)
+    os.utime(list_file, (now.timestamp(), now.timestamp()))
+    return added
 
 
 def _copy(place: Path, url: str, copy: Path) -> Path:

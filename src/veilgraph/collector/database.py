@@ -73,8 +73,10 @@ class Database:
 
     @classmethod
     def connect(cls, url: str) -> Self:
-        """Open the database at `url` without a look at its tables."""
-        return cls(_make_engine(parse_url(url), writes=False))
+        """Open the database at `url`, which exists, without a look at its tables."""
+        parsed = parse_url(url)
+        _check_exists(parsed)
+        return cls(_make_engine(parsed, writes=False))
 
     @property
     def has_tables(self) -> bool:
