@@ -144,6 +144,26 @@ def test_another_file_is_no_list_of_withdrawals(home: Home, capsys: Capture, con
         assert "withdrawals.csv is no list of withdrawals: give a file that 'veilgraph backup' wrote" in complaint
 
 
+def test_what_a_killed_backup_left_is_no_copy_and_is_removed(home: Home, capsys: Capture) -> None:
+    old, new = (Path(f"copies/.{time}.ab.part") for time in ("2020-01-31T12-00-00Z", "2999-01-31T12-00-00Z"))
+    for draft in (old, new):
+        draft.mkdir(parents=True)
+        shutil.copy2(home.campaign_file, draft)
+    assert "has no backup" in printed(capsys, "restore", "elsewhere", "copies", code=2)
+    printed(capsys, "backup", "health", "copies", "--list")
+    assert (old.exists(), new.exists()) == (False, True)
+    printed(capsys, "backup", "health", "copies")
+    printed(capsys, "restore", "health", "copies")
+    assert stored(home) == set(home.graph.names[1:5])
+
+
+def test_without_a_copy_of_the_store_no_file_is_put_back(home: Home, capsys: Capture) -> None:
+    copy = Path(json.loads(printed(capsys, "backup", "health", "copies", "--json"))["copy"])
+    (copy / "reports.db").unlink()
+    assert "has no copy of a store" in printed(capsys, "restore", "elsewhere", "copies", code=2)
+    assert not Path("elsewhere").exists()
+
+
 def test_another_collections_copy_and_a_folder_without_one_are_refused(
     home: Home, tmp_path: Path, capsys: Capture
 ) -> None:

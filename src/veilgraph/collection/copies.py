@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from veilgraph.atomic_files import make_private_folder
@@ -26,6 +26,7 @@ from veilgraph.errors import RunError, StoreError
 
 _LIST = "withdrawals.csv"
 _CAMPAIGN = "campaign.json"
+_STAMP = "%Y-%m-%dT%H-%M-%SZ"
 _NOT_COPIED = ("reports.db*", "models", "invitations", "review", "lost-*", ".*")
 
 
@@ -83,6 +84,7 @@ def back_up(place: Path, campaign: Campaign, url: str, into: Path, *, now: datet
     """
     list_file = into / _LIST
     make_private_folder(into)
+    _remove_old_drafts(into, now)
     with closing(ReportStore.administer(url)) as store:
         nodes = store.withdrawals.nodes(campaign.series)
         is_purged = store.purges.hour(campaign.series) is not None
@@ -93,16 +95,18 @@ def back_up(place: Path, campaign: Campaign, url: str, into: Path, *, now: datet
             acts["backup"] = {"reports": store.reports.count(campaign.series)}
         for act, detail in acts.items():
             store.audit_log.record(act, {"campaign": campaign.series, **detail}, now=now.timestamp(), actor="owner")
-    copy = None if list_only else _copy(place, url, into / f"{now:%Y-%m-%dT%H-%M-%SZ}")
+    copy = None if list_only else _copy(place, url, into / now.strftime(_STAMP))
     return Copied(copy=copy, list_file=list_file, withdrawals=len(nodes), added=added, removed=removed)
 
 
 def newest_copy(given: Path) -> Path:
     """Return the copy in a folder that `back_up` wrote, or the newest of several in it."""
-    copies = [path.parent for path in (given / _CAMPAIGN, *sorted(given.glob(f"*/{_CAMPAIGN}"))) if path.is_file()]
+    copies = [path.parent for path in (given / _CAMPAIGN, *sorted(given.glob(f"[!.]*/{_CAMPAIGN}"))) if path.is_file()]
     if not copies or not given.is_dir():
         raise RunError(f"{given} has no backup: give a folder that 'veilgraph backup' wrote")
-    return given if copies[0] == given else copies[-1]
+    newest = given if copies[0] == given else copies[-1]
+    copy_in(newest)  # refused before any file is put back
+    return newest
 
 
 def restore_files(copy: Path, folder: Path) -> None:
@@ -194,6 +198,13 @@ def _copy(place: Path, url: str, copy: Path) -> Path:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return copy
+
+
+def _remove_old_drafts(into: Path, now: datetime) -> None:
+    """Remove what backups that were killed a day ago or earlier left: reports, names and keys."""
+    for draft in into.glob(".*Z.*.part"):
+        if draft.name < f".{(now - timedelta(days=1)).strftime(_STAMP)}":
+            shutil.rmtree(draft)
 
 
 def _draft_of(path: Path) -> Path:
