@@ -27,7 +27,10 @@ test("an altered campaign is refused", async () => {
 
 test("a column that is asked and public is refused", async () => {
   const { campaign } = vectors.find(({ name }) => name === "public columns beside the questions");
-  assert.deepEqual((await veilgraph.verify(campaign, limits)).notice.public, { born: null, village: "category" });
+  assert.deepEqual((await veilgraph.verify(campaign, limits)).notice.public, {
+    born: null,
+    village: "category",
+  });
   for (const name of ["age", "label"]) {
     const both = campaign.replace(`"born":null`, `${JSON.stringify(name)}:null`);
     await assert.rejects(veilgraph.verify(both, limits), veilgraph.VeilgraphError);

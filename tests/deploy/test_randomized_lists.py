@@ -181,7 +181,7 @@ def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> N
     audited = ["account", "--audit", str(wave), "--set", "trials=2000", "--set", "seed=0"]
     assert main(audited) == 0
     assert "Not refuted" in capsys.readouterr().out
-    assert main(["account", "--epsilon-y", "2", "--neighbours", "list", "--edge-epsilon", "4"]) == 0
+    assert main(["account", "--epsilon-y", "2", "--set", "neighbours=list", "--set", "edge_epsilon=4"]) == 0
     told = capsys.readouterr().out
     assert "one with a neighbour more: epsilon = 4.0000" in told
     assert "Whole lists are not protected." in told
