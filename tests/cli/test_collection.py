@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.collection import Collection
+from tests.support.health_folder import begun
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.tokens import new_key
 from veilgraph.cli import main
@@ -67,3 +68,17 @@ def test_the_standing_of_single_files_is_that_of_a_folder(folder: Path, capsys: 
     counted = ("asked", "answered", "silent", "withdrawals", "objections")
     assert [standing[name] for name in counted] == [6, 2, 3, 0, 1]
     assert (standing["folder"], standing["next"], standing["assessment"]) == (None, None, None)
+
+
+def test_the_standing_of_a_folder_is_that_of_the_store_that_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, store = begun(tmp_path), f"sqlite:///{tmp_path}/copy.db"
+    command = ["status", str(home.folder), "--store", store, "--json"]
+    assert main(command) == 2
+    assert "copy.db does not exist" in capsys.readouterr().err
+    opened = ReportStore.open(store)
+    opened.withdrawals.withdraw(home.campaign.series, home.graph.names[0], now=0)
+    opened.close()
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["objections"] == 1

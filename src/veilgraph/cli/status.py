@@ -64,7 +64,8 @@ def _stood(collection: GraphOptions, fit: _Fit) -> Stood:
     from veilgraph.graph.shards import read_graph
 
     if (home := collection.collection) is not None:
-        return Stood.of(home)
+        collection.graph_files()  # refuses what the folder has
+        return Stood.of(home, store=collection.store)
     files = collection.files()
     return Stood(
         campaign=read_campaign(files.campaign, now=datetime.now(UTC)),

@@ -108,13 +108,13 @@ class Stood:
     model: Path | None = None
 
     @classmethod
-    def of(cls, collection: Collection) -> Stood:
-        """Return what the folder of a collection holds."""
+    def of(cls, collection: Collection, *, store: str | None = None) -> Stood:
+        """Return what the folder of a collection holds; `store` is the URL of a store in place of its own."""
         return cls(
             campaign=collection.campaign,
             graph=collection.graph,
             joined=collection.optional.names_joined,
-            store=collection.store.url if collection.store.exists else None,
+            store=store or (collection.store.url if collection.store.exists else None),
             people=collection.graph_files[1],
             tables=collection.waves,
             folder=collection.folder,
