@@ -122,6 +122,17 @@ def test_a_changed_notice_is_taken_up_and_the_id_stays(tmp_path: Path) -> None:
     assert revise(Collection(collection.folder)) is None
 
 
+def test_a_closing_time_in_the_past_closes_nothing(tmp_path: Path) -> None:
+    collection = begun(tmp_path)
+    before = collection.campaign_file.read_bytes()
+    text = collection.notice_file.read_text(encoding="utf-8")
+    assert "2100-01-31" in text
+    collection.notice_file.write_text(text.replace("2100-01-31", "2020-01-31"), encoding="utf-8")
+    with pytest.raises(CampaignError, match="in the past: give a later day, or close the collection at once with"):
+        revise(collection)
+    assert collection.campaign_file.read_bytes() == before
+
+
 def test_a_changed_question_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     collection = begun(tmp_path)
     before = collection.campaign_file.read_bytes()

@@ -7,6 +7,7 @@ import io
 import secrets
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,11 @@ def revise(collection: Collection) -> Campaign | None:
     now: dict[str, Any] = {name: getattr(notice, name) for name in said} | ({"texts": texts} if texts else {})
     if now == said:
         return None
+    if said.get("closes", notice.closes) != notice.closes and said["closes"] <= datetime.now(UTC):
+        raise CampaignError(
+            f"closes in {collection.notice_file} is in the past: give a later day, or close the collection at once "
+            f"with 'veilgraph close {collection.folder}'"
+        )
     return document.revise(notice_file=collection.notice_file, **said).campaign
 
 
