@@ -97,13 +97,26 @@ def test_there_is_no_statement_about_a_group_with_too_few_reports() -> None:
     cells = ["A"] * 300 + ["B"] * 20 + [None] * 40
     truth, by = np.arange(360) % 2, Categories.of("village", cells)
     found = estimate_shares(collected(truth, np.ones(360, dtype=np.bool_), GRR(2, 1.0)), by, level=0.9)
-    # n = 1.645^2 / (4 tanh(1/2)^2 0.25^2)
-    assert found.fewest == 51
-    assert [(each.name, each.people, each.reports) for each in found.unstated] == [("B", 20, 20), (EMPTY, 40, 40)]
+    # n = 1.960^2 / (4 tanh(1/2)^2 0.25^2)
+    assert found.fewest == 72
+    assert found.unstated == 2
+    assert not {"B", EMPTY} & set(str(found.document).split("'"))
     assert {share.group for share in found.shares} == {None, "A"}
     assert found.statements == 2
     assert [share.name for share in found.told] == ["c1", "c1"]
     assert list(found.table["group"].fillna("")) == ["", "", "A", "A"]
+
+
+@pytest.mark.parametrize("half_width", [0.25, 10.0])
+def test_no_level_and_no_width_lead_to_a_statement_about_few_people(half_width: float) -> None:
+    """The one report of a group is its person's, and without noise it is that person's answer."""
+    by = Categories.of("village", ["A"] * 300 + ["B"] + ["C"] * 9)
+    reports = collected(np.arange(310) % 2, np.ones(310, dtype=np.bool_))
+    for level in (0.01, 0.3, 0.95):
+        found = estimate_shares(reports, by, level=level, half_width=half_width)
+        assert ({share.group for share in found.shares}, found.unstated) == ({None, "A"}, 2)
+    small = estimate_shares(collected(np.arange(9) % 2, np.ones(9, dtype=np.bool_)), level=0.3, half_width=half_width)
+    assert (small.shares, small.unstated) == ((), 0)
 
 
 def test_a_statement_about_many_groups_is_wider_than_one_about_each() -> None:

@@ -32,7 +32,7 @@ def found(*shares: Share) -> GroupShares:
         people=100,
         reports=80,
         shares=shares,
-        unstated=(),
+        unstated=0,
     )
 
 

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from veilgraph.graph import PerturbedGraph
     from veilgraph.graph.public_attributes import PublicAttribute
 
-_NAMED = 10
-"""Groups without a statement that are named at most."""
-
 
 @takes_groups
 def estimate(
@@ -139,7 +136,7 @@ class Estimated:
         if found.shares:
             yield self._table()
             yield from _conditions(found)
-        if found.unstated:
+        if found.unstated or not found.shares:
             yield _small(found)
         if self.contamination is not None:
             yield f"{self.contamination['sentence']} So do these shares, which take that figure as known."
@@ -188,12 +185,11 @@ def _conditions(found: GroupShares) -> Iterator[str]:
 
 
 def _small(found: GroupShares) -> str:
-    """Say about which groups there is no statement, and why."""
+    """Say about how many groups there is no statement, and why; how many reports each has would say who reported."""
     from veilgraph.deploy.group_shares import HALF_WIDTH
 
-    named = [f"{each.name or 'all people'} ({each.reports:,})" for each in found.unstated[:_NAMED]]
-    more = len(found.unstated) - len(named)
+    about = f" about {counted(found.unstated, 'group')}" if found.unstated else ""
     return (
-        f"No statement below {found.fewest:,} reports, where an interval could be wider than {100 * HALF_WIDTH:.0f} "
-        f"points on each side: {', '.join(named)}{f' and {more} more' if more else ''}."
+        f"No statement{about}: below {found.fewest:,} reports an interval could be wider than {100 * HALF_WIDTH:.0f} "
+        "points on each side."
     )

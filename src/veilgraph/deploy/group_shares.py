@@ -46,7 +46,7 @@ HALF_WIDTH = 0.25
 """Half-width that an interval has at most: there is no statement about a group with fewer reports than that needs."""
 
 _FEWEST = 10
-"""Reports that a group has at least where it is weighted on its own in the share of all people."""
+"""Reports that a group has at least, whatever the level: to be stated, and to be weighted on its own among all."""
 
 _WORTH = 0.98
 """A model is used where it is expected to make an interval this much narrower, or more."""
@@ -91,21 +91,6 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmallGroup:
-    """A group about which there is no statement.
-
-    Attributes:
-        name: its name; None for all people.
-        people: number of its people.
-        reports: number of its reports.
-    """
-
-    name: str | None
-    people: int
-    reports: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class GroupShares:
     """Shares of all classes in all groups.
 
@@ -117,7 +102,7 @@ class GroupShares:
         people: number of people.
         reports: number of label reports.
         shares: the shares: all people first, then group by group.
-        unstated: groups with too few reports.
+        unstated: number of groups with too few reports; how many each of them has would say who reported.
     """
 
     column: str | None
@@ -127,7 +112,7 @@ class GroupShares:
     people: int
     reports: int
     shares: tuple[Share, ...]
-    unstated: tuple[SmallGroup, ...]
+    unstated: int
 
     @property
     def table(self) -> pd.DataFrame:
@@ -144,8 +129,7 @@ class GroupShares:
     def parse(cls, document: Mapping[str, Any]) -> GroupShares:
         """Return the shares that `document` has."""
         shares = tuple(Share(**each) for each in document["shares"])
-        unstated = tuple(SmallGroup(**each) for each in document["unstated"])
-        return cls(**{**document, "shares": shares, "unstated": unstated})
+        return cls(**{**document, "shares": shares})
 
     @property
     def document(self) -> dict[str, Any]:
@@ -175,7 +159,8 @@ def estimate_shares(
         contamination: label reports that were not randomized, as a model found them; None takes every report as
             randomized. Their share is taken as known, and as the same in every group.
         level: level of the intervals.
-        half_width: no statement is made where the interval could be wider than this on each side.
+        half_width: no statement is made where the interval could be wider than this on each side, at `level` or at
+            95 % if that is more, nor about fewer than 10 reports.
 
     >>> from veilgraph.graph import Graph
     >>> from veilgraph.privacy.mechanisms import GRR
@@ -196,7 +181,9 @@ def estimate_shares(
     channels = _channels(perturbed, contamination)
     counted = _Counted.of(perturbed, groups, predictions, channels)
     quantile = _quantile(1 - level)
-    fewest = max(reports_needed(channel, half_width, quantile=quantile) for channel in channels)
+    strict = min(1 - level, 1 - LEVEL)  # a lower level is no way to smaller groups
+    needed = [reports_needed(channel, half_width, quantile=_quantile(strict)) for channel in channels]
+    fewest = max(_FEWEST, *needed)
     whole = counted.post_stratified()
     rows: list[tuple[str | None, _Rows, int]] = [(None, whole, 0)]
     if by is not None:
@@ -210,11 +197,6 @@ def estimate_shares(
         for name, of, row in stated
         for code in range(len(classes))
     ]
-    small = [
-        SmallGroup(name=name, people=int(of.people[row]), reports=int(of.reports[row]))
-        for name, of, row in rows
-        if of.reports[row] < fewest
-    ]
     return GroupShares(
         column=None if by is None else by.name,
         level=level,
@@ -223,7 +205,7 @@ def estimate_shares(
         people=int(whole.people[0]),
         reports=int(whole.reports[0]),
         shares=tuple(found),
-        unstated=tuple(small),
+        unstated=0 if by is None else len(rows) - max(len(stated), 1),
     )
 
 
