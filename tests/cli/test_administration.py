@@ -213,7 +213,7 @@ def test_a_purge_waits_for_the_retention_date(capsys: Capture) -> None:
     assert "no retention date: give --now" in printed(capsys, "purge", "kept.json", code=2)
     made = a_campaign(datetime(2020, 1, 31, tzinfo=UTC))
     purged = json.loads(printed(capsys, "purge", "kept.json", "--json"))
-    assert purged == {"campaign": made.id, "deleted": 5}
+    assert purged == {"campaign": made.id, "deleted": 5, "removed": []}
     assert "purge" in printed(capsys, "audit-log")
 
 

@@ -115,6 +115,15 @@ def test_a_collection_that_was_purged_is_not_restored(home: Home, capsys: Captur
     assert stored(home) == set()
 
 
+def test_a_purge_deletes_the_stores_that_were_moved_away(home: Home, capsys: Capture) -> None:
+    printed(capsys, "backup", "health", "copies")
+    moved = json.loads(printed(capsys, "restore", "health", "copies", "--json"))["moved"]
+    assert (Path(moved) / "reports.db").is_file()
+    purged = json.loads(printed(capsys, "purge", "health", "--now", "--confirm", home.campaign.id[:8], "--json"))
+    assert purged["removed"] == [moved]
+    assert not Path(moved).exists()
+
+
 def test_a_store_in_use_is_not_replaced(home: Home, capsys: Capture) -> None:
     printed(capsys, "backup", "health", "copies")
     with sqlite3.connect(home.folder / "reports.db") as connection:

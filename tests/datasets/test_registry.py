@@ -108,7 +108,10 @@ def both(folder: Path) -> None:
 MISTAKES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no nodes": (lambda folder: (folder / "nodes.csv").unlink(), "neither nodes.csv nor nodes.parquet"),
     "no edges": (lambda folder: (folder / "edges.csv").unlink(), "neither edges.csv nor edges.parquet"),
-    "no schema": (lambda folder: (folder / "schema.toml").unlink(), "or draft it from public data with 'veilgraph review PUBLIC.csv --label label"),
+    "no schema": (
+        lambda folder: (folder / "schema.toml").unlink(),
+        "or draft it from public data with 'veilgraph review PUBLIC.csv --label label",
+    ),
     "two labels": (two_labels, "2 columns that could be the label: call one 'label'"),
     "two tables": (both, "has both nodes.csv and nodes.parquet: keep one"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from datetime import UTC, datetime
 from typing import Annotated
@@ -47,9 +48,17 @@ def purge(
         deleted = opened.purges.purge(asked, now=time.time(), actor="owner")
     finally:
         opened.close()
+    lost = [] if place.home is None else sorted(place.home.folder.glob("lost-*"))
+    for moved in lost:
+        shutil.rmtree(moved)
+    stores = [f"Deleted with its reports: {moved}, which 'veilgraph restore' moved away." for moved in lost]
     sentences = [
         f"{counted(deleted, 'report')} deleted. The collection accepts none again, and the audit log says so.",
+        *stores,
         "Models that were trained before hold copies of reports: delete their folders, and old backups. 'veilgraph "
         "backup --list' takes the names off a list of withdrawals.",
     ]
-    emit(Facts({"campaign": asked.id, "deleted": deleted}, sentences), as_json=as_json)
+    emit(
+        Facts({"campaign": asked.id, "deleted": deleted, "removed": [str(moved) for moved in lost]}, sentences),
+        as_json=as_json,
+    )
