@@ -251,6 +251,14 @@ def test_a_command_is_audited_and_its_fixed_seed_is_found(tmp_path: Path) -> Non
         ("no-such-command", ["0", "1"], "the command cannot be run"),
         (f"{sys.executable} -c 'raise SystemExit(3)'", ["0", "1"], "ended with exit code 3"),
         (f"{sys.executable} -c 'print(1)'", ["0", "1"], "wrote 1 lines for 250 records"),
+        ("", ["0", "1"], "the command is empty"),
+        ("echo 'a", ["0", "1"], "a quotation mark is not closed"),
+        (f"{sys.executable} -c 'import sys; sys.stdout.buffer.write(bytes([255]))'", ["0", "1"], "not UTF-8"),
+        (
+            f"{sys.executable} -c 'print((chr(91) * 200 + chr(93) * 200 + chr(10)) * 250, end=str())'",
+            ["0", "1"],
+            "nested too deeply",
+        ),
         ("true", ["0"], "there are 1 records: an audit compares at least two"),
         ("true", ["0", "1", "2"], "there are 3 records: at 1000 draws an audit takes at most 2"),
     ],
@@ -258,6 +266,37 @@ def test_a_command_is_audited_and_its_fixed_seed_is_found(tmp_path: Path) -> Non
 def test_a_command_that_cannot_be_audited_is_refused(command: str, records: list[str], message: str) -> None:
     with pytest.raises(BudgetError, match=message):
         audit_command(command, records, claim=1.0, trials=1000)
+
+
+WRITTEN = """
+import json, secrets, sys
+for line in sys.stdin:
+    bit = int(line)
+    nonce = secrets.token_hex(8)
+    {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "finds"),
+    [
+        ('print(nonce + " " * bit)', True),
+        ('print(json.dumps({"a": nonce, "b": 0} if bit else {"b": 0, "a": nonce}))', True),
+        ('print(f\'["{nonce}", {"1.0" if bit else "1"}]\')', True),
+        ("print(json.dumps([nonce, [0] * 20], indent=None, separators=(',', ':' + ' ' * bit)))", False),
+        ('sys.stdout.buffer.write(f"{nonce}\\u2028{nonce}\\n".encode())', False),
+        ('print("[NaN, 1e999]")', False),
+        ('print("[" * 40 + "]" * 40); print(nonce, file=sys.stderr)', False),
+    ],
+)
+def test_a_leak_in_how_a_line_is_written_is_found_and_strange_lines_are_read(
+    tmp_path: Path, body: str, finds: bool
+) -> None:
+    program = tmp_path / "written.py"
+    program.write_text(WRITTEN.replace("{body}", body), encoding="utf-8")
+    found = audit_command(f"{sys.executable} {program}", ["0", "1"], claim=1.0, trials=4000)
+    assert found.refuted is finds
+    assert any("standard error" in note for note in found.notes) is ("stderr" in body)
 
 
 def test_enumeration_finds_a_report_that_gives_a_record_away() -> None:

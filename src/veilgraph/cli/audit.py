@@ -72,6 +72,7 @@ class _Figure(NamedTuple):
             "confidence",
             *(f"REFUTED: {reason}." for reason in result.reasons),
             *(() if result.refuted else ("Not refuted.",)),
+            *(f"Note: {note}." for note in result.notes),
         ]
 
 
@@ -156,7 +157,7 @@ def command_figure(described: Described, draws: Draws) -> _Figure:
     if unused := [name for name in described.given if name not in (*DRAWN, "command", "records")]:
         raise BudgetError(f"{unused[0]} is about our mechanisms: leave it out beside a command")
     try:
-        records = Path(file).read_text(encoding="utf-8").splitlines()
+        records = Path(file).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise BudgetError(f"{file} cannot be read: give a text file with one record in each line") from error
     with _show_reports_drawn(draws.trials) as progress:

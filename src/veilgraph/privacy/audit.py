@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.auditing.columns import Encoder, with_precision
+from veilgraph.privacy.auditing.columns import Encoder, row_keys, with_precision
 from veilgraph.privacy.auditing.fresh_process import repeats_p_value
 from veilgraph.privacy.auditing.guesses import EXTREMES, Bet, Group, Learned, Sample, guesses, nominate, proven_epsilon
 from veilgraph.privacy.auditing.sources import (
@@ -34,6 +34,8 @@ _LEARNING_SHARE = 0.25
 _NOMINATING_SHARE = 0.25
 _BETS = 4
 _DRAWS_OF_A_RECORD = 500
+_NEVER_REPEAT = 0.5
+"""Share of different reports from which whole reports are said never to repeat."""
 
 
 def worst_case_epsilon(mechanism: Mechanism, relation: NeighbourRelation = NeighbourRelation.USER_LEVEL) -> float:
@@ -124,6 +126,7 @@ class AuditResult:
         evidence: the bets behind the lower bound.
         stated_p_value: chance that reports deviate so far from stated probabilities; None where none are stated.
         repeats_p_value: chance that two processes agree so often; None where this was not tested.
+        notes: what was not compared, in words.
     """
 
     claim: float
@@ -136,6 +139,7 @@ class AuditResult:
     evidence: Evidence
     stated_p_value: float | None
     repeats_p_value: float | None
+    notes: tuple[str, ...] = ()
 
 
 def statistical_audit(
@@ -376,7 +380,7 @@ def _audit(
     draws = _Draws(source, rng, progress)
     learning, nominating = (int(trials * share) for share in (_LEARNING_SHARE, _NOMINATING_SHARE))
     everyone = tuple(range(source.num_records))
-    learned = Learned.fit(draws.draw(everyone, learning), draws.encoder.sizes, source.num_records)
+    learned = Learned.fit(draws.draw(everyone, learning), draws.sizes, source.num_records)
     bets = nominate(learned, draws.draw(everyone, nominating), source.groups, _BETS)
     evidence = _bet(learned, bets, draws, trials - learning - nominating, error)
     stated = draws.stated.p_value if draws.stated else None
@@ -388,6 +392,8 @@ def _audit(
         "the reports of two processes agree: the noise has a fixed seed": repeats is not None and repeats <= error,
     }
     reasons = tuple(reason for reason, refutes in found.items() if refutes)
+    if draws.never_repeat and bound == 0:
+        draws.notes["reports never repeat: only their parts were compared"] = None
     return AuditResult(
         claim=test.claim,
         lower_bound=bound,
@@ -399,6 +405,7 @@ def _audit(
         evidence=evidence,
         stated_p_value=stated,
         repeats_p_value=repeats,
+        notes=tuple(draws.notes),
     )
 
 
@@ -409,7 +416,15 @@ class _Draws:
         self.source, self.rng, self.progress = source, rng, progress
         self.stated = StatedCheck(source.num_records) if source.states else None
         self.encoder: Encoder
+        self.mark_encoder: Encoder | None = None
+        self.notes: dict[str, None] = {}
+        self.never_repeat = False
         self._is_first = True
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of codes of each column, then of each mark."""
+        return self.encoder.sizes + (self.mark_encoder.sizes if self.mark_encoder else [])
 
     def draw(self, group: Group, count: int) -> Sample:
         """Return reports of random records of a group."""
@@ -417,14 +432,20 @@ class _Draws:
         are_of_all = len(group) == self.source.num_records
         parts = [self._chunk(part, are_of_all=are_of_all) for part in chunks_of(numbers, self.source.chunk())]
         stated = [part.stated for part in parts if part.stated is not None]
+        marks = [part.marks for part in parts if part.marks is not None]
         codes = np.concatenate([part.codes for part in parts])
-        return Sample(codes, numbers, np.concatenate(stated) if stated else None)
+        return Sample(
+            codes, numbers, np.concatenate(stated) if stated else None, np.concatenate(marks) if marks else None
+        )
 
     def _chunk(self, numbers: NDArray[np.int64], *, are_of_all: bool) -> Sample:
         drawn = self.source.draw(numbers, rng=self.rng)
         columns = with_precision(drawn.columns)
         if self._is_first:
             self.encoder = Encoder.fit(columns, numbers)
+            self.mark_encoder = None if drawn.marks is None else Encoder.fit(drawn.marks, numbers)
+            different = len(np.unique(row_keys(drawn.columns)))
+            self.never_repeat = not self.source.states and different > _NEVER_REPEAT * len(numbers)
             if self.stated:
                 self.stated.learn(drawn)
         elif self.stated:
@@ -432,7 +453,9 @@ class _Draws:
         self._is_first = False
         self.progress(len(numbers))
         stated = [drawn.log_likelihood(number) for number in EXTREMES] if self.source.states else None
-        return Sample(self.encoder.codes(columns), numbers, None if stated is None else np.column_stack(stated))
+        self.notes |= dict.fromkeys(drawn.notes)
+        marks = None if drawn.marks is None or self.mark_encoder is None else self.mark_encoder.codes(drawn.marks)
+        return Sample(self.encoder.codes(columns), numbers, None if stated is None else np.column_stack(stated), marks)
 
 
 def _bet(learned: Learned, bets: Sequence[Bet], draws: _Draws, trials: int, error: float) -> Evidence:

@@ -3,36 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from veilgraph.privacy.auditing.columns import Encoder, ReportReader, array_columns, row_keys, with_precision
-
-
-@pytest.mark.parametrize(
-    ("reports", "distinct"),
-    [
-        ([1, 2, 1], 2),
-        (["a", "b", "a"], 2),
-        ([{"a": 1, "b": [2]}, {"b": [2], "a": 1}], 1),
-        ([{1, 2}, {2, 1}, {1}], 2),
-        ([(1, "x"), (1, "y")], 2),
-        ([[1], [1, 2], [1, 2]], 2),
-        ([np.array([0, 1]), np.array([1, 1])], 2),
-        ([2**70, 2**71], 2),
-        ([None, True, 0], 3),
-    ],
-)
-def test_equal_reports_are_equal_rows_and_others_are_not(reports: list[object], distinct: int) -> None:
-    columns = ReportReader().columns(reports)
-    assert len({tuple(row) for row in columns.tolist()}) == distinct
-
-
-def test_a_report_of_another_length_is_a_value_of_its_own() -> None:
-    reader = ReportReader()
-    reader.columns([[0, 1], [1, 0]])
-    first, second = reader.columns([[0, 1], [0]])
-    assert first.tolist() == [0, 1]
-    assert second.tolist() != [0, 1]
+from veilgraph.privacy.auditing.columns import Encoder, array_columns, row_keys, with_precision
 
 
 def test_bit_masks_have_a_column_for_each_bit() -> None:

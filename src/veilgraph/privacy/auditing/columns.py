@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_MOST_VALUES = 256
+MOST_VALUES = 256
 """Values of a column that each have a code; a column with more is cut into as many ranges."""
 _MOST_COLUMNS = 256
-_LONGEST = 256
-_MISSING = np.iinfo(np.int64).min + 1
 
 
 def array_columns(reports: NDArray[Any]) -> NDArray[Any]:
@@ -28,58 +24,6 @@ def array_columns(reports: NDArray[Any]) -> NDArray[Any]:
         return table
     octets = np.ascontiguousarray(table, dtype=table.dtype.newbyteorder("<")).view(np.uint8)
     return np.unpackbits(octets, axis=1, bitorder="little").astype(np.int8)
-
-
-class ReportReader:
-    """Reads reports of an unknown randomizer as columns; the first reports decide how many there are.
-
-    Numbers stay numbers; lists are joined; every other value is its hash. Where reports differ in length, a report is
-    one value.
-
-    >>> reader = ReportReader()
-    >>> reader.columns([(1, [0, 1]), (2, [1, 1])]).tolist()
-    [[1, 0, 1], [2, 1, 1]]
-    """
-
-    def __init__(self) -> None:
-        self._width: int | None = None
-        self._dtype: Any = np.int64
-
-    def columns(self, reports: Sequence[object]) -> NDArray[Any]:
-        """Return reports as columns, [reports, columns]."""
-        rows = [list(_entries(report)) for report in reports]
-        if self._width is None:
-            lengths = {len(row) for row in rows}
-            self._width = lengths.pop() if len(lengths) == 1 and max(lengths) <= _LONGEST else 0
-            isfloat = any(isinstance(entry, float) for row in rows for entry in row)
-            self._dtype = np.float64 if self._width and isfloat else np.int64
-        if not self._width:
-            return np.array([[_hash(tuple(row))] for row in rows], dtype=np.int64)
-        strange = [_MISSING] * self._width
-        return np.array([row if len(row) == self._width else strange for row in rows], dtype=self._dtype)
-
-
-def _entries(report: object) -> Iterable[float]:
-    """Yield the numbers of a report; what is not a number is its hash."""
-    if isinstance(report, np.ndarray | np.generic):
-        report = report.tolist()
-    if isinstance(report, bool | int | float):
-        whole = isinstance(report, int) and not -(2**62) < report < 2**62
-        yield _hash(report) if whole else report
-    elif isinstance(report, list | tuple):
-        for entry in report:
-            yield from _entries(entry)
-    elif isinstance(report, set | frozenset):
-        yield _hash(sorted(map(repr, report)))
-    elif isinstance(report, Mapping):
-        yield _hash(sorted((repr(key), repr(value)) for key, value in report.items()))
-    else:
-        yield _hash(report)
-
-
-def _hash(value: object) -> int:
-    """Return 52 bits that are the same in every process, and exact as a float."""
-    return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "big") >> 12
 
 
 def with_precision(columns: NDArray[Any]) -> NDArray[Any]:
@@ -123,10 +67,9 @@ class Encoder:
         values, ranged = [], []
         for column in columns[:, kept].T:
             distinct = np.unique(column)
-            ranged.append(len(distinct) > _MOST_VALUES)
+            ranged.append(len(distinct) > MOST_VALUES)
             if ranged[-1]:
-                shares = np.linspace(0, 1, _MOST_VALUES // 4, endpoint=False)
-                distinct = np.unique(np.quantile(column, shares, method="lower"))
+                distinct = np.unique(np.sort(column)[np.linspace(0, len(column), MOST_VALUES // 4 + 1, dtype=int)[:-1]])
             values.append(distinct)
         return cls(kept, tuple(values), tuple(ranged))
 

@@ -11,8 +11,8 @@ whatever the bet is and whatever its report. So the number of right ones among N
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,15 @@ _Z_CHOICE = 4.0
 """Standard errors of the nominating draws that a promise is lowered by: the best of many bets is a lucky one."""
 _Z_PROOF = 3.0
 """Standard errors of the draws that will prove a bet, which are of its group alone."""
+_DEVIATIONS = 5.0
+"""Standard deviations above its mean from which a column's statistic says that it tells records apart."""
 _MOST_GROUPS = 2
 _FEWEST_FOR_EACH_REPORT = 4
 
 Group = tuple[int, ...]
 """Numbers of records of which any two are neighbours."""
 
-WHOLE, COLUMNS, STATED = "whole reports", "columns", "stated"
+WHOLE, COLUMNS, TELLING, STATED = "whole reports", "columns", "telling columns", "stated"
 """Where log-likelihoods are from. A bound holds for any of them: stated ones are a score, and nothing rests on them."""
 EXTREMES: Group = (0, 1)
 """The records that are told apart best, as their mechanism states it."""
@@ -43,15 +45,27 @@ class Sample:
         codes: the reports, [reports, columns].
         numbers: record of each report, [reports].
         stated: stated log-likelihoods of the extreme records [reports, 2]; None where none are stated.
+        marks: how the reports are written, [reports, marks]; None where this says nothing more.
     """
 
     codes: NDArray[np.int16]
     numbers: NDArray[np.int64]
     stated: NDArray[np.float64] | None = None
+    marks: NDArray[np.int16] | None = None
+
+    @property
+    def with_marks(self) -> NDArray[np.int16]:
+        """The columns of the reports and the marks beside them, [reports, columns + marks]."""
+        return self.codes if self.marks is None else np.hstack([self.codes, self.marks])
 
     def take(self, rows: NDArray[np.int64]) -> Sample:
         """Return some of the reports."""
-        return Sample(self.codes[rows], self.numbers[rows], None if self.stated is None else self.stated[rows])
+        return Sample(
+            self.codes[rows],
+            self.numbers[rows],
+            None if self.stated is None else self.stated[rows],
+            None if self.marks is None else self.marks[rows],
+        )
 
 
 @dataclass(frozen=True)
@@ -62,11 +76,13 @@ class Learned:
         keys: sorted keys of the whole reports; none, where nearly every report is another one.
         whole: log-likelihood of each key, and 0 for a report that is new, [keys + 1, records].
         single: log-likelihoods of the codes of each column, 0 for a new one, [codes + 1, records].
+        telling: log-likelihoods of the columns and marks that differ between records by more than chance.
     """
 
     keys: NDArray[np.int64]
     whole: NDArray[np.float64]
     single: tuple[NDArray[np.float64], ...]
+    telling: Mapping[int, NDArray[np.float64]] = field(default_factory=dict)
 
     @classmethod
     def fit(cls, sample: Sample, sizes: Sequence[int], records: int) -> Learned:
@@ -74,7 +90,7 @@ class Learned:
 
         Args:
             sample: the reports.
-            sizes: number of codes of each column.
+            sizes: number of codes of each column, then of each mark.
             records: number of records.
         """
         codes, numbers = sample.codes, sample.numbers
@@ -83,17 +99,22 @@ class Learned:
         keys = keys if few else keys[:0]
         whole = _log_shares(places, numbers, len(keys), records) if few else np.zeros((1, records))
         single: tuple[NDArray[np.float64], ...] = ()
-        if len(sizes) > 1:
+        if codes.shape[1] > 1:
             columns = codes.astype(np.int64).T
             single = tuple(
-                _log_shares(column, numbers, size, records) for column, size in zip(columns, sizes, strict=True)
+                _log_shares(column, numbers, size, records) for column, size in zip(columns, sizes, strict=False)
             )
-        return cls(keys, whole, single)
+        telling = {
+            place: _log_shares(column, numbers, sizes[place], records)
+            for place, column in enumerate(sample.with_marks.astype(np.int64).T if sample.marks is not None else ())
+            if _tells(column, numbers, sizes[place], records)
+        }
+        return cls(keys, whole, single, telling)
 
     @property
     def views(self) -> tuple[str, ...]:
-        """What was learned of: whole reports, their columns, or both."""
-        return (WHOLE,) * bool(len(self.keys)) + (COLUMNS,) * bool(self.single)
+        """What was learned of: whole reports, their columns, those of them and of the marks that tell records apart."""
+        return (WHOLE,) * bool(len(self.keys)) + (COLUMNS,) * bool(self.single) + (TELLING,) * bool(self.telling)
 
     def log_likelihoods(self, sample: Sample, group: Group, view: str) -> NDArray[np.float64]:
         """Return the log-likelihoods of the records of a group, [reports, group]."""
@@ -107,7 +128,9 @@ class Learned:
             places = np.where(self.keys[places] == keys, places, len(self.keys))
             return self.whole[:, members][places]
         found = np.zeros((len(codes), len(members)))
-        for i, table in enumerate(self.single):
+        tables = self.telling if view == TELLING else dict(enumerate(self.single))
+        codes = sample.with_marks if view == TELLING else codes
+        for i, table in tables.items():
             found += table[:, members][codes[:, i]]
         return found
 
@@ -117,6 +140,16 @@ def _log_shares(codes: NDArray[np.int64], numbers: NDArray[np.int64], size: int,
     counts = np.bincount(codes * records + numbers, minlength=size * records).reshape(size, records)
     shares = (counts + 0.5) / (counts.sum(axis=0) + 0.5 * size)
     return np.vstack([np.log(shares), np.zeros(records)])
+
+
+def _tells(codes: NDArray[np.int64], numbers: NDArray[np.int64], size: int, records: int) -> bool:
+    """Return whether codes depend on the record: Pearson's statistic is far above its mean. It only chooses."""
+    counts = np.bincount(codes * records + numbers, minlength=size * records).reshape(-1, records)
+    counts = counts[counts.any(axis=1)]
+    expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
+    freedom = (len(counts) - 1) * (records - 1)
+    statistic = ((counts - expected) ** 2 / np.maximum(expected, 1e-12)).sum()
+    return bool(statistic > freedom + _DEVIATIONS * np.sqrt(2 * freedom))
 
 
 @dataclass(frozen=True)

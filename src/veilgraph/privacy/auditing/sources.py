@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.auditing.columns import ReportReader, array_columns
+from veilgraph.privacy.auditing.columns import array_columns
+from veilgraph.privacy.auditing.report_reader import ReportReader
 from veilgraph.privacy.epsilon import ListRelation
 from veilgraph.privacy.mechanisms import Mechanism, NeighbourMechanism
 from veilgraph.privacy.mechanisms.base import Record
@@ -26,6 +27,7 @@ MOST_RECORDS = 64
 _DESIGNED = 24
 _CELLS = 4_000_000
 """Entries of reports that are drawn at once."""
+_OTHER_CHANNEL = "the command also writes to standard error, which is not compared"
 
 Randomizer = Callable[[Any], object]
 """A function that makes one report of one record."""
@@ -39,11 +41,15 @@ class Drawn:
         columns: the reports as numbers, [reports, columns].
         blocks: the reports as their mechanisms make them.
         source: source that states their probabilities.
+        marks: how the reports are written, as numbers, [reports, marks]; None where this says nothing more.
+        notes: what the audit leaves out, in words.
     """
 
     columns: NDArray[Any]
     blocks: tuple[NDArray[Any], ...] = ()
     source: Any = None
+    marks: NDArray[np.int64] | None = None
+    notes: tuple[str, ...] = ()
 
     def take(self, rows: NDArray[np.int64]) -> Drawn:
         """Return some of the reports."""
@@ -272,7 +278,8 @@ class FunctionSource:
 
     def draw(self, numbers: NDArray[np.int64], *, rng: RandomIntegers) -> Drawn:
         """Draw one report of each of these records, [reports]; the function has randomness of its own."""
-        return Drawn(self.reader.columns([self.randomizer(self.records[number]) for number in numbers.tolist()]))
+        parts, marks = self.reader.read([self.randomizer(self.records[number]) for number in numbers.tolist()])
+        return Drawn(parts, marks=marks)
 
 
 @dataclass(frozen=True)
@@ -308,20 +315,28 @@ class CommandSource:
         """Run the command on these records, [reports]."""
         lines = "".join(f"{self.records[number]}\n" for number in numbers.tolist())
         try:
-            run = subprocess.run(  # noqa: S603 - the command is the user's own
-                shlex.split(self.command), input=lines, capture_output=True, text=True, check=False
-            )
-        except OSError as error:
-            raise BudgetError(f"the command cannot be run: {error.strerror or error}") from error
+            words = shlex.split(self.command)
+        except ValueError as error:
+            raise BudgetError("the command cannot be read: a quotation mark is not closed") from error
+        if not words:
+            raise BudgetError("the command is empty: give a program with its arguments")
+        try:
+            run = subprocess.run(words, input=lines.encode(), capture_output=True, check=False)  # noqa: S603 - the user's
+        except (OSError, ValueError) as error:  # a null character is a ValueError
+            raise BudgetError(f"the command cannot be run: {getattr(error, 'strerror', None) or error}") from error
         if run.returncode != 0:
             raise BudgetError(f"the command ended with exit code {run.returncode}: run it alone to see why")
-        reports = run.stdout.splitlines()
+        try:
+            reports = run.stdout.decode().removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            raise BudgetError("the command wrote bytes that are not UTF-8: let it write text, or base64") from error
         if len(reports) != len(numbers):
             raise BudgetError(
                 f"the command wrote {len(reports)} lines for {len(numbers)} records: it must write a report of each"
             )
         known = {line: _read(line) for line in set(reports)}
-        return Drawn(self.reader.columns([known[line] for line in reports]))
+        parts, marks = self.reader.read([known[line] for line in reports], reports)
+        return Drawn(parts, marks=marks, notes=(_OTHER_CHANNEL,) if run.stderr else ())
 
 
 def _read(line: str) -> object:
@@ -330,6 +345,8 @@ def _read(line: str) -> object:
         return json.loads(line)
     except ValueError:
         return line
+    except RecursionError as error:
+        raise BudgetError("a report is nested too deeply to be read") from error
 
 
 def chunks_of(numbers: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
