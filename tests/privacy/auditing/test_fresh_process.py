@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.support.broken_mechanisms import SeededGRR, SeededGRRFS
 from veilgraph.privacy.auditing.fresh_process import repeats_p_value
-from veilgraph.privacy.auditing.sources import FunctionSource, MechanismSource
+from veilgraph.privacy.auditing.sources import CommandSource, FunctionSource, MechanismSource
 from veilgraph.privacy.mechanisms import GRR, GRRFS, Mechanism
 
 
@@ -26,3 +29,22 @@ def test_noise_of_the_system_agrees_by_chance_alone(mechanism: Mechanism) -> Non
 
 def test_a_function_without_a_name_cannot_be_tested() -> None:
     assert repeats_p_value(FunctionSource(lambda record: record, (0, 1))) is None
+
+
+NUMBERED = """
+import random, secrets, sys
+{seed}
+for number, line in enumerate(sys.stdin):
+    print([number, int(line) if random.random() < 0.75 else 1 - int(line)])
+"""
+
+
+@pytest.mark.parametrize(("seed", "is_found"), [("random.seed(secrets.randbits(60))", False), ("random.seed(1)", True)])
+def test_the_number_of_a_line_is_no_noise_and_a_seed_beside_it_is_found(
+    tmp_path: Path, seed: str, is_found: bool
+) -> None:
+    program = tmp_path / "numbered.py"
+    program.write_text(NUMBERED.replace("{seed}", seed), encoding="utf-8")
+    found = repeats_p_value(CommandSource(f"{sys.executable} {program}", ("0", "1")))
+    assert found is not None
+    assert (found < 1e-6) is is_found

@@ -16,7 +16,10 @@ from veilgraph.privacy.auditing.report_reader import ReportReader
 LEAKS: dict[str, Callable[[int], object]] = {
     "a key beside a nonce": lambda bit: {"answer": bit, "nonce": secrets.randbits(40)},
     "a word of a text": lambda bit: f"answer={bit} id={secrets.token_hex(4)}",
-    "an entry of a list of any length": lambda bit: [bit, *(secrets.randbits(40) for _ in range(secrets.randbelow(4)))],
+    "an entry of a list of any length": lambda bit: [
+        bit,
+        *(secrets.randbits(40) for _ in range(1 + secrets.randbelow(4))),
+    ],
     "the length of a list": lambda bit: [secrets.randbits(40) for _ in range(bit + 2)],
     "the low bit of an integer": lambda bit: 2 * secrets.randbits(40) + bit,
     "the low bit of a large integer": lambda bit: 2 * secrets.randbits(90) + bit,
