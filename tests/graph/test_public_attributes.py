@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,64 @@ def test_an_embedding_is_read_from_a_file_beside_the_table(tmp_path: Path) -> No
     (tmp_path / "profile.npy").unlink()
     with pytest.raises(GraphError, match="has no column 'profile', which is declared as public"):
         PublicAttributes.from_file(people, ids=["u3", "u1"], columns=columns)
+
+
+@pytest.mark.parametrize("cell", ["HIV-pos", ["0", "HIV-pos"], {"HIV-pos": 1}, [[1.0], "HIV-pos"]])
+def test_a_cell_that_holds_no_numbers_is_named_by_its_row_and_never_quoted(cell: object) -> None:
+    table = pd.DataFrame({"id": ["u1", "u2"], "profile": pd.Series([[1.0, 2.0], cell], dtype=object)})
+    column = PublicColumn(name="profile", kind="embedding")
+    with pytest.raises(GraphError, match="public column 'profile', row 2: not a list of numbers") as found:
+        PublicAttributes.from_table(table, ids=["u1", "u2"], columns=[column])
+    assert "HIV" not in str(found.value)
+    assert found.value.__suppress_context__
+
+
+def _npz(path: Path) -> None:
+    np.savez(path.with_suffix(".npz"), x=np.ones((4, 2)))
+    path.with_suffix(".npz").rename(path)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: np.save(path, np.array([["HIV-pos", "b"]] * 4)),
+        lambda path: np.save(path, np.ones((4, 2), dtype=np.complex64)),
+        lambda path: np.save(path, np.zeros((4, 2), dtype=[("a", "f4"), ("b", "i4")])),
+        lambda path: np.save(path, np.array([["HIV-pos", None]] * 4, dtype=object), allow_pickle=True),
+        lambda path: np.save(path, np.zeros((4, 2), dtype="datetime64[D]")),
+        _npz,
+        lambda path: path.write_bytes(b"PK\x03\x04HIV-pos"),
+        lambda path: path.write_text("1,HIV-pos"),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"\x93NUMPY\x01\x00\x08\x00{'HIV-po"),
+        lambda path: path.write_bytes(b"\x93NUMPY\x01\x00\x08\x00{'a': (\n"),
+        lambda path: path.write_bytes(b"\x93NUMPY\x01\x00\x04\x00{}  "),
+    ],
+)
+def test_a_file_that_is_no_matrix_of_real_numbers_is_one_sentence(
+    write: Callable[[Path], object], tmp_path: Path
+) -> None:
+    people = tmp_path / "people.csv"
+    _with(age=["1", "2", "3", "4"]).to_csv(people, index=False)
+    write(tmp_path / "profile.npy")
+    with pytest.raises(GraphError, match=r"profile\.npy (is not a readable matrix of|holds no real) numbers") as found:
+        PublicAttributes.from_file(people, ids=["u1"], columns=[PublicColumn(name="profile")])
+    assert "HIV" not in str(found.value)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "x" * 300, "\N{GRINNING FACE}" * 60, ".", ".."])
+def test_a_name_that_no_file_beside_the_table_can_have_is_a_missing_column(name: str, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "x.npy", np.arange(8.0).reshape(4, 2))
+    people = tmp_path / "in" / "people.csv"
+    _with(age=["1", "2", "3", "4"]).to_csv(people, index=False)
+    with pytest.raises(GraphError, match="which is declared as public"):
+        PublicAttributes.from_file(people, ids=["u1"], columns=[PublicColumn(name=name)])
+
+
+def test_the_ids_are_no_public_column() -> None:
+    with pytest.raises(GraphError, match="'id' is declared as public, but it names the people"):
+        PublicAttributes.from_table(PEOPLE, ids=IDS, columns=[PublicColumn(name="id")])
 
 
 def test_a_parquet_table_holds_booleans_dates_and_lists(tmp_path: Path) -> None:

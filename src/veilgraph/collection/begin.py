@@ -23,6 +23,7 @@ from veilgraph.collection.notice_file import first_texts, read_notice, write_not
 from veilgraph.collection.settings import Settings, write_settings
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph, read_public
+from veilgraph.graph.public_attributes import embedding_file
 from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -155,7 +156,7 @@ def _fill(draft: Path, settings: Settings, graph: Graph, campaign: Campaign) -> 
     else:
         write_atomically(people, settings.people.read_bytes())
         for column in campaign.schema.public:
-            if (embedding := settings.people.with_name(f"{column.name}.npy")).is_file():
+            if (embedding := embedding_file(settings.people, column.name)) is not None:
                 write_atomically(draft / embedding.name, embedding.read_bytes())
     if settings.links is None:
         write_atomically(collection.ids_file, _ids(graph))

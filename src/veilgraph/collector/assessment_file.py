@@ -19,6 +19,8 @@ from veilgraph.errors import RunError
 
 logger = logging.getLogger("veilgraph.collector")
 
+_EXCEPTION = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt))(?=:|$)")
+
 
 @dataclass(frozen=True, kw_only=True)
 class AssessmentFile:
@@ -67,8 +69,19 @@ class AssessmentFile:
             await process.wait()
             raise
         if process.returncode:
-            last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
-            logger.warning("the collection could not be assessed: %s", *(last or ["the command failed"]))
+            logger.warning("the collection could not be assessed: %s", _reason(errors.decode("utf-8", "replace")))
+
+
+def _reason(said: str) -> str:
+    r"""Return the last error that a command states; of a crash the exception's type alone: its text may hold values.
+
+    >>> _reason("Traceback (most recent call last):\nValueError: could not convert string to float: 'ill'")
+    'ValueError'
+    """
+    lines = said.splitlines()
+    stated = [line for line in lines if line.startswith("error:")]
+    types = [found[1] for line in lines if (found := _EXCEPTION.match(line))]
+    return (stated or types or ["the command failed"])[-1]
 
 
 def parse_duration(text: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -29,6 +30,9 @@ _BINS = 4
 _MAX_GROUPS = 12
 _FEW_VALUES = 64
 """Different values up to which a number also counts as a code: nodes with the same value are alike."""
+
+_LONGEST_NAME = 200
+"""Bytes of the longest name of a column that a file beside the table can have."""
 
 _CLIPPED = 4.0
 """Standard deviations beyond which a number says no more: one wrong entry must not rule a column."""
@@ -236,7 +240,7 @@ class Embedding:
     @classmethod
     def of(cls, name: str, cells: Sequence[object]) -> Embedding:
         """Return the embedding of cells that each hold a list of numbers; an empty cell is missing."""
-        rows = [None if _is_empty(cell) else np.asarray(cell, dtype=np.float32).ravel() for cell in cells]
+        rows = [None if _is_empty(cell) else _row_of_numbers(name, row, cell) for row, cell in enumerate(cells, 1)]
         width = max((len(row) for row in rows if row is not None), default=0)
         for number, row in enumerate(rows, start=1):
             if row is not None and len(row) != width:
@@ -383,6 +387,8 @@ class PublicAttributes:
         """
         declared = [PublicColumn(name=str(each)) for each in table if each != "id"] if columns is None else columns
         for column in declared:
+            if column.name == "id":
+                raise GraphError("'id' is declared as public, but it names the people: take it out of the schema")
             if column.name not in table:
                 raise GraphError(
                     f"{where} has no column '{column.name}', which is declared as public: add it, or take it out of "
@@ -406,7 +412,7 @@ class PublicAttributes:
         beside = {
             column.name: file
             for column in columns
-            if column.name not in table and (file := path.with_name(f"{column.name}.npy")).is_file()
+            if column.name not in table and (file := embedding_file(path, column.name)) is not None
         }
         listed = [column for column in columns if column.name not in beside]
         found = cls.from_table(table, ids=ids, columns=listed, where=str(path)).attributes if listed else ()
@@ -470,6 +476,14 @@ def read_public(columns: Sequence[PublicColumn], people: Path | None, graph: Gra
     return PublicAttributes.from_file(people, ids=graph.names, columns=columns)
 
 
+def embedding_file(people: Path, name: str) -> Path | None:
+    """Return the file of an embedding beside the table of people; None if there is none."""
+    if "/" in name or "\\" in name or len(name.encode()) > _LONGEST_NAME:
+        return None
+    file = people.with_name(f"{name}.npy")
+    return file if file.is_file() else None
+
+
 def _rows_of(ids: Sequence[str], known: Sequence[str], where: str) -> NDArray[np.int64]:
     """Return the row of each node in a table of people; refuse a table that lacks somebody."""
     row_of = {node: row for row, node in enumerate(known)}
@@ -483,11 +497,13 @@ def _rows_of(ids: Sequence[str], known: Sequence[str], where: str) -> NDArray[np
 
 def _read_embedding(name: str, path: Path, people: int, rows: NDArray[np.int64]) -> Embedding:
     try:
-        matrix = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        matrix = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError, EOFError, TypeError, OverflowError, SyntaxError, tokenize.TokenError) as error:
         raise GraphError(
-            f"{path} is not a readable matrix of numbers ({type(error).__name__}): save it again"
+            f"{path} is not a readable matrix of numbers ({type(error).__name__}): save it again with numpy.save"
         ) from None
+    if matrix.dtype.kind not in "biuf":
+        raise GraphError(f"{path} holds no real numbers: save a matrix of them with numpy.save")
     if matrix.ndim != 2 or len(matrix) != people:
         raise GraphError(
             f"{path} has the shape {matrix.shape}: give a matrix with a row for each of the {people} rows of the table "
@@ -506,6 +522,17 @@ def _attribute(column: PublicColumn, cells: pd.Series) -> PublicAttribute:
     if not known:
         raise GraphError(f"public column '{name}' has no value for anybody: take it out of the public columns")
     return _READERS[column.kind or _kind_of(known)](name, values)
+
+
+def _row_of_numbers(name: str, row: int, cell: object) -> NDArray[np.float32]:
+    """Return a cell as numbers; an error names its row and not what it holds."""
+    try:
+        return np.asarray(cell, dtype=np.float32).ravel()
+    except (ValueError, TypeError, OverflowError):
+        raise GraphError(
+            f"public column '{name}', row {row}: not a list of numbers; give a matrix as {name}.npy beside the table, "
+            "or declare a category"
+        ) from None
 
 
 def _kind_of(known: Sequence[object]) -> str:
