@@ -270,6 +270,9 @@ def test_the_browser_keeps_a_ledger_with_the_persons_limit_and_the_notices() -> 
     assert reply["result"]["broken"] == "2100-01-01T00:00:00Z"
     (reply,) = in_node("ledger", [{"limit": None, "requests": requests[:1]}])
     assert "Set your limit first" in reply["result"]["replies"][0]["error"]
+    withdrawn = {f"veilgraph:withdrawn:{made.id}:u1": "null"}
+    (reply,) = in_node("ledger", [{"limit": 1.5, "planted": withdrawn, "requests": requests[:1]}])
+    assert "has withdrawn" in reply["result"]["replies"][0]["error"]
     for limit in (0, -1):
         (reply,) = in_node("ledger", [{"limit": limit, "requests": []}])
         assert "above 0" in reply["error"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -237,6 +238,41 @@ def after_a_cleared_memory(page: Page, collector: Collector) -> tuple[str, dict[
     collector.campaign, collector.standing = SERIES.revise(open_round=2).to_json(), says("earlier", 1)
     ready(page, collector.url + INVITATION, width=390)
     return text, {key: value for key, value in before.items() if ":sent:" not in key}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_who_has_withdrawn_leaves_no_true_answer_and_no_code_on_the_device(page: Page, elsewhere: bool) -> None:
+    """What was drawn stays and its cost counts; no later round is answered, and others on this phone still can."""
+    with serving(SERIES.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        answer_round(page, 1)
+        before = kept(page)
+        assert '"current":1' in json.dumps(before).replace("\\", "")
+        (counted,) = (key for key in before if re.fullmatch("veilgraph:[0-9a-f]{64}", key))
+        spent = words(page, "spent")
+        if elsewhere:
+            collector.codes, collector.answer = [410], b'{"error": "withdrawn", "detail": "withdrawn"}'
+            click(page, "again")
+            refused(page, "were withdrawn before")
+            collector.answer = None
+        else:
+            withdraw(page)
+        for _ in range(2):
+            assert words(page, "done-heading") == "You have withdrawn."
+            assert not [key for key in kept(page) if "-memory:" in key]
+            assert "current" not in page.run("document.documentElement.outerHTML")
+            assert page.run("sessionStorage.length") == 0
+            assert page.run("document.querySelectorAll('#form :checked').length") == 0
+            assert kept(page)[counted] == before[counted]
+            assert words(page, "spent") == spent
+            collector.campaign = SERIES.revise(open_round=2).to_json()
+            ready(page, collector.url + INVITATION)  # in the next round, from the link
+        ready(page, collector.url + "#node=u2&token=secret")
+        page.run(
+            "document.getElementById('limit').value = '9'; document.getElementById('shared-person').click();"
+            "document.getElementById('limit').dispatchEvent(new Event('change'));" + PICK.format(2) + SUBMIT
+        )
+        page.until("!document.getElementById('review').hidden")
 
 
 @pytest.mark.parametrize(("text", "asked"), [(SERIES.to_json(), 1), (CAMPAIGN.to_json(), 0)])

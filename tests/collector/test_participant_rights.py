@@ -16,11 +16,11 @@ from tests.support.running_collector import collector_of, listening
 from veilgraph.campaign import Campaign, CampaignBudget
 from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt, read_receipt
 from veilgraph.campaign.tokens import new_key
-from veilgraph.client import answer, check_receipt, send, withdraw
+from veilgraph.client import DrawnReport, answer, check_receipt, ledger, send, withdraw
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.reminders import nodes_to_remind
 from veilgraph.collector.store import ReportStore
-from veilgraph.errors import SendError
+from veilgraph.errors import CampaignError, SendError
 from veilgraph.privacy.budget import RoundBudget
 
 COLLECTION = Collection.ring(20)
@@ -210,3 +210,40 @@ def test_a_device_that_lost_its_folder_sends_no_report_of_a_later_round(tmp_path
                     send(url, anew, series.token("n1"))
             assert send(url, report, series.token("n1"))
     assert [each.number for each in store.reports.iterate(first)] == [1, 2]
+
+
+def test_a_device_forgets_the_true_answers_of_who_has_withdrawn(tmp_path: Path) -> None:
+    """The cost stays, nothing of a later round is drawn, and an answer of the collector is enough on another device."""
+    asked = Campaign.new(
+        schema=CAMPAIGN.schema,
+        graph=COLLECTION.graph,
+        notice=CAMPAIGN.notice,
+        budget=CampaignBudget(epsilon_y=1.0, rounds=RoundBudget(rounds=3)),
+        label="health",
+    )
+    series, token = replace(COLLECTION, campaign=asked), replace(COLLECTION, campaign=asked).token("n1")
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    settings: dict[str, Any] = {"node": "n1", "max_epsilon": 9.0}
+    devices = [tmp_path / "device", tmp_path / "other"]
+    reports = [answer(asked.to_json(), {"health": "ill"}, store=device, **settings) for device in devices]
+    before = [ledger(device) for device in devices]
+    with running(store, series) as client:
+        url = str(client.base_url)
+        assert send(url, reports[0], token)
+        with pytest.raises(SendError, match="not this node's"):
+            withdraw(url, "n1", series.token("n2"), store=devices[0])
+        assert '"current"' in read_memory(devices[0]), "nothing was confirmed"
+        withdraw(url, "n1", token, store=devices[0])
+        with pytest.raises(SendError, match="was withdrawn"):
+            send(url, reports[1], token, store=devices[1])
+    for device, counted, number in zip(devices, before, (1, 2), strict=True):
+        assert read_memory(device) == '{"withdrawn":true}'
+        assert ledger(device) == counted
+        with pytest.raises(CampaignError, match="has withdrawn"):
+            answer(asked.revise(open_round=number + 1).to_json(), {"health": "ill"}, store=device, **settings)
+        assert not DrawnReport.read(reports[0].text, device).rounds
+
+
+def read_memory(device: Path) -> str:
+    (path,) = device.glob("*.memory.json")
+    return path.read_text(encoding="utf-8")

@@ -271,7 +271,7 @@ def submit(
     folder = device_folder or default_device_folder()
     documents = [_read_document(path, folder) for path in report]
     token_of = _tokens(documents, token, tokens)
-    deliver = functools.partial(send, url, again=again)
+    deliver = functools.partial(send, url, again=again, store=folder)
     outcomes = []
     with show_progress("submit") as progress:
         for i, (path, document) in enumerate(zip(report, documents, strict=True)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +14,9 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import check_new, confirm_withdrawal
 from veilgraph.cli.named_files import Place, administered
-from veilgraph.cli.options import CollectorOption, JsonOption, PlaceStoreOption, YesOption
+from veilgraph.cli.options import CollectorOption, JsonOption, PlaceStoreOption, YesOption, takes_groups
 from veilgraph.cli.output import Facts, emit
+from veilgraph.cli.receipt import DeviceFolder, default_device_folder
 from veilgraph.client import withdraw as send_withdrawal
 from veilgraph.errors import RunError
 from veilgraph.privacy.plain_text import counted
@@ -23,6 +25,17 @@ from veilgraph.privacy.strict_json import canonical_json
 _WHO = "give FOLDER and NODE as the owner of the collection, or NODE with --url and --token as the person"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _OwnOptions:
+    """What a person gives who withdraws."""
+
+    url: CollectorOption | None = None
+    token: Annotated[str | None, typer.Option(help="With --url: the node's token.", envvar="VEILGRAPH_TOKEN")] = None
+    receipt: Annotated[Path | None, typer.Option(help="With --url: file to write the collector's receipt to.")] = None
+    device_folder: DeviceFolder = None
+
+
+@takes_groups
 def withdraw(
     who: Annotated[
         list[str],
@@ -31,9 +44,7 @@ def withdraw(
             metavar="[FOLDER] NODE",
         ),
     ],
-    url: CollectorOption | None = None,
-    token: Annotated[str | None, typer.Option(help="With --url: the node's token.", envvar="VEILGRAPH_TOKEN")] = None,
-    receipt: Annotated[Path | None, typer.Option(help="With --url: file to write the collector's receipt to.")] = None,
+    own: _OwnOptions,
     objection: Annotated[
         bool,
         typer.Option("--objection", help="Owner: NODE has not answered, and objects: no report, no reminder."),
@@ -46,21 +57,22 @@ def withdraw(
 
     The person does so with --url and their token. The owner, whom they ask, gives the folder of the collection.
     """
-    if len(who) == 2 and url is None and receipt is None:
+    if len(who) == 2 and own.url is None and own.receipt is None:
         emit(_for_a_person(Path(who[0]), who[1], store, objection=objection, yes=yes), as_json=as_json)
         return
-    if len(who) != 1 or url is None or objection or store is not None:
+    if len(who) != 1 or own.url is None or objection or store is not None:
         raise RunError(f"who withdraws is not clear: {_WHO}")
-    if token is None:
+    if own.token is None:
         raise RunError("the token is missing: give --token, or VEILGRAPH_TOKEN")
-    emit(_by_the_person(url, who[0], token, receipt, yes=yes), as_json=as_json)
+    emit(_by_the_person(own.url, who[0], own.token, own, yes=yes), as_json=as_json)
 
 
-def _by_the_person(url: str, node: str, token: str, receipt: Path | None, *, yes: bool) -> Facts:
+def _by_the_person(url: str, node: str, token: str, own: _OwnOptions, *, yes: bool) -> Facts:
+    receipt = own.receipt
     check_new(receipt, "--receipt")
     if not yes:
         confirm_withdrawal(node)
-    confirmed = send_withdrawal(url, node, token)
+    confirmed = send_withdrawal(url, node, token, store=own.device_folder or default_device_folder())
     if receipt is not None:
         write_atomically(receipt, canonical_json(confirmed.document) + "\n")
     done = "is out of this campaign" if confirmed else "was out of this campaign before"
@@ -68,7 +80,8 @@ def _by_the_person(url: str, node: str, token: str, receipt: Path | None, *, yes
     sentences = [
         f"Node {node} {done}, in the hour from {confirmed.withdrawn}: "
         "the collector has deleted what it held of it, and accepts no report.",
-        "What this device drew stays here, and its cost still counts: a report may have been read or copied before.",
+        "This device deletes the true answers that it kept for later rounds. What it drew first stays here, and its "
+        "cost still counts: a report may have been read or copied before.",
         f"Receipt: {confirmed.signature}" if receipt is None else f"The receipt is in {receipt}.",
     ]
     return Facts({"node": node, "status": status, "receipt": confirmed.document}, sentences)

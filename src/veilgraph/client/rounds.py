@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,8 +19,11 @@ from veilgraph.client.record import RecordCodes, withhold_details
 from veilgraph.client.refusals import CampaignError, RunError
 from veilgraph.client.schema import Schema
 from veilgraph.client.series import MAX_ROUNDS, Memory, Series, SeriesFeatures, read_series_features
-from veilgraph.client.store import damaged_file, hash_of_node, write_text
+from veilgraph.client.store import damaged_file, hash_of_node, locked_store, write_text
 from veilgraph.client.words import Answers, Word, choose, system_word
+
+_WITHDRAWN = {"withdrawn": True}
+"""What stands in the place of a memory after a withdrawal: no answer, and no round is answered again."""
 
 
 @dataclass(frozen=True)
@@ -149,10 +154,22 @@ def memory_path(store: Path, campaign: str, node: str) -> Path:
     return store / f"{campaign}.{hash_of_node(node)}.memory.json"
 
 
+def forget(store: str | os.PathLike[str], campaign: str, node: str) -> None:
+    """Replace what a device remembers of a person who has withdrawn from a series: true and permanent answers.
+
+    The report of the first round stays beside it, and its cost counts.
+    """
+    if not re.fullmatch("[0-9a-f]{64}", campaign) or not memory_path(Path(store), campaign, node).exists():
+        return
+    with locked_store(Path(store)) as folder:
+        write_text(memory_path(folder, campaign, node), canonical_json(_WITHDRAWN), replace=True)
+
+
 def remembered_rounds(path: Path) -> Set[int]:
-    """Return the rounds whose answers a file remembers; none if there is no file."""
+    """Return the rounds whose answers a file remembers; none if there is no file, or after a withdrawal."""
     try:
-        return _memory(read_json(path.read_bytes())).rounds
+        document = read_json(path.read_bytes())
+        return frozenset() if document == _WITHDRAWN else _memory(document).rounds
     except FileNotFoundError:
         return frozenset()
     except OSError as error:
@@ -173,6 +190,8 @@ def _read_memory(path: Path, asked: Rounds, *, is_first: bool) -> Memory:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError:
         raise damaged_file(path) from None
+    if document == _WITHDRAWN:
+        raise CampaignError("this person has withdrawn from the series, and answers no round of it any more")
     with suppress(KeyError, TypeError, ValueError, AttributeError, IndexError):
         memory = _memory(document)
         series, sampled = ((), 0) if asked.features is None else asked.features

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from veilgraph.client.connection import (
 from veilgraph.client.question import DrawnReport
 from veilgraph.client.reading import canonical_json
 from veilgraph.client.refusals import SendError
+from veilgraph.client.rounds import forget
 
 _PLAIN = re.compile(r"[!-~]{1,1000}")
 
@@ -70,6 +72,7 @@ def send(
     token: str,
     *,
     again: bool = False,
+    store: str | os.PathLike[str] | None = None,
     patience: Patience = PATIENT,
 ) -> Receipt:
     """Send a report to the collector, unless the collector already holds one of this node.
@@ -92,6 +95,7 @@ def send(
             values are refused: their length would tell what they say.
         token: the node's token.
         again: send although the collector holds a report of this node: only this very report, from this store.
+        store: the device's folder: if the collector says that the node has withdrawn, its true answers are deleted.
         patience: how often and how long to try.
 
     Returns:
@@ -101,6 +105,8 @@ def send(
         raise SendError("the report has no length: send what `answer` returned, or DrawnReport.read of its text")
     if not again:
         standing, held = _reported(url, report["node"], token, patience)
+        if standing == "withdrawn" and store is not None:
+            forget(store, report["campaign"], report["node"])
         if standing not in ("missing", "earlier"):
             raise SendError(f"{REASONS[standing]}; nothing was sent")
         lost = sorted(held - report.rounds) if "round" in report else []
@@ -154,18 +160,21 @@ def withdraw(
     node: str,
     token: str,
     *,
+    store: str | os.PathLike[str] | None = None,
     patience: Patience = PATIENT,
 ) -> WithdrawalReceipt:
     """Withdraw a node's reports, or object before there is one: the collector stores none of this node again.
 
     This needs no report on this device, cannot be undone, and works after the campaign has closed. Withdrawing again,
-    after a failure or by mistake, changes nothing. This device keeps what it drew, and counts its epsilon for ever,
-    because nobody can tell who has seen the report. A busy collector is tried again, as by `send`.
+    after a failure or by mistake, changes nothing. This device keeps what it drew first, and counts its epsilon for
+    ever, because nobody can tell who has seen the report. The true answers that it kept for later rounds are deleted
+    from `store`, and no later round is answered. A busy collector is tried again, as by `send`.
 
     Args:
         url: the collector's address: https, or http on this machine, because the token must not be sent unencrypted.
         node: name of the node in the public graph.
         token: the node's token.
+        store: the device's folder, if the node has answered from this device.
         patience: how often and how long to try.
 
     Returns:
@@ -177,7 +186,10 @@ def withdraw(
     stated = document.get("receipt")
     if not _is_receipt(stated, "campaign node withdrawn signature", {"node": node}):
         raise SendError("what answered did not confirm the withdrawal: it may be the login page of a network")
-    return WithdrawalReceipt(**stated, is_new=document.get("status") == "withdrawn")
+    receipt = WithdrawalReceipt(**stated, is_new=document.get("status") == "withdrawn")
+    if store is not None:
+        forget(store, receipt.campaign, node)
+    return receipt
 
 
 def check_receipt(

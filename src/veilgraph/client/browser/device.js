@@ -22,6 +22,7 @@ const LIMIT = "veilgraph:limit";
 const ENTRY_LIMIT = "veilgraph:entry-limit";
 const NOT_NOW = "Another wave is this person's turn.";
 const NOT_THIS_MEMORY = "This file is not what a device remembered of this person in this survey.";
+const WITHDRAWN = "This person has withdrawn.";
 const ANOTHER = "This device has answered the campaign before, and answers it once.";
 
 /**
@@ -40,6 +41,7 @@ export async function answer(campaign, record, options) {
   const { id } = question;
   const epsilon = costWithLost(question, lost.length);
   return underLock(question, options, ({ seen, spent, limit }) => {
+    need(storage.getItem(withdrawnKey(question, node)) === null, WITHDRAWN);
     const kept = drawn(question, storage);
     if (kept.has(node))
       return question.rounds ? reportOfRound(question, kept.get(node), storage, record) : kept.get(node);
@@ -294,7 +296,9 @@ export function stored(question, storage) {
   const kept = drawn(question, storage);
   const { rounds, notice } = question;
   if (!rounds) return kept;
-  const memories = [...kept].map(([node, report]) => [node, report, remembered(question, node, storage)]);
+  const memories = [...kept]
+    .filter(([node]) => storage.getItem(withdrawnKey(question, node)) === null)
+    .map(([node, report]) => [node, report, remembered(question, node, storage)]);
   const answered = memories.filter(([, , memory]) => roundsOf(memory).includes(notice.round));
   return new Map(answered.map(([node, report, memory]) => [node, saidInRound(question, report, memory)]));
 }
@@ -346,6 +350,12 @@ export function knowsRounds(question, node, rounds, storage) {
 
 /** Where a device remembers a series of a person; private, because permanent answers are kept by value. */
 const memoryOf = ({ id }, node) => `veilgraph-memory:${id}:${node}`;
+
+/** Where a device keeps that a person has withdrawn: from all rounds together, and for ever. */
+export const withdrawnKey = ({ id, series }, node) => `veilgraph:withdrawn:${series ?? id}:${node}`;
+
+/** Forget the true answers of a person who has withdrawn; what was drawn first stays, and its cost counts. */
+export const forget = (question, node, storage) => storage.removeItem(memoryOf(question, node));
 
 /** Return what this device remembers of a person's series, to keep elsewhere: it holds the true answers. */
 export function memoryText(question, node, storage) {

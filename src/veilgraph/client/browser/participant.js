@@ -3,8 +3,8 @@
 
 import { VeilgraphError, canonical, costWithLost, parse, verify } from "./veilgraph.js";
 import { Problem, fetchCampaign, hasReported, need, standing, submit, withdraw } from "./delivery.js";
-import { answer, answered, isLimitLost, ledger } from "./device.js";
-import { knowsRounds, loadMemory, memoryText, setLimit, stored } from "./device.js";
+import { answer, answered, forget, isLimitLost, knowsRounds, ledger } from "./device.js";
+import { loadMemory, memoryText, setLimit, stored, withdrawnKey } from "./device.js";
 import { showAbout } from "./about.js";
 import { $, element, fill, quoted } from "./elements.js";
 import { add, within } from "./epsilons.js";
@@ -144,7 +144,7 @@ function findReport() {
   // What was withdrawn in one round stays withdrawn in the next.
   return (
     reports.get(name) ??
-    (kept(withdrawnKey(name)) === null ? sentInTurn(name) : { campaign: question.id, node: name })
+    (keptWithdrawal(name) === null ? sentInTurn(name) : { campaign: question.id, node: name })
   );
 }
 
@@ -190,10 +190,11 @@ function render() {
   const isOver = !isOthers && now() >= question.closes;
   const isClosed = isOver || isPaused();
   const sent = report && kept(sentKey());
-  const withdrawn = report && kept(withdrawnKey());
+  const withdrawn = report && keptWithdrawal(report.node);
   const isSent = Boolean(report) && (sent ?? withdrawn) !== null;
   const isForm = !report && !isClosed && !(isOthers && invitation); // a name that was typed can be corrected
   isChecking &&= isForm && !isOthers;
+  if (withdrawn) forgetAnswers(report.node);
   say($("title"), isOver ? "title.closed" : "title");
   $("clock").hidden = Math.abs(ahead) < CLOCKS_DIFFER;
   say($("clock"), "clock", { time: moment(now()) });
@@ -433,7 +434,7 @@ async function checkUnanswered(name) {
       forgotten = { name, rounds };
     }
     if (status === "missing" || (status === "earlier" && isWarned)) return;
-    if (status === "withdrawn") localStorage.setItem(withdrawnKey(name), canonical(null));
+    if (status === "withdrawn") keepWithdrawal(name);
     render();
     throw new Problem(ANSWERED[status]);
   } catch (error) {
@@ -457,8 +458,8 @@ const lostRounds = () => (isForgotten() ? forgotten.rounds : []);
 function showMemory(isSent) {
   const isLost = isForgotten();
   $("memory-part").hidden = !(question.rounds && isSent && people().includes(report.node));
-  if (!$("memory-part").hidden)
-    $("memory-save").href = asFile(memoryText(question, report.node, localStorage));
+  const isKept = !$("memory-part").hidden;
+  $("memory-save").href = isKept ? asFile(memoryText(question, report.node, localStorage)) : "";
   $("memory-load").hidden = !question.rounds || people().includes(node());
   $("memory-load").open ||= isLost;
   for (const part of ["forgotten", "forgotten-anew"]) $(part).hidden = !isLost;
@@ -499,7 +500,17 @@ function review() {
 
 const sentKey = ({ campaign, node: name, round } = report) =>
   `veilgraph:sent:${campaign}:${name}${round ? `:${round}` : ""}`;
-const withdrawnKey = (name = report.node) => `veilgraph:withdrawn:${question.series ?? question.id}:${name}`;
+const keptWithdrawal = (name) => kept(withdrawnKey(question, name));
+const keepWithdrawal = (name, receipt = null) =>
+  localStorage.setItem(withdrawnKey(question, name), canonical(receipt));
+
+/** Forget here what a person who has withdrawn does not need any more: their true answers, and the invitation. */
+function forgetAnswers(name) {
+  forget(question, name, localStorage);
+  sessionStorage.removeItem(INVITATION);
+  entered = null;
+  clearForms();
+}
 
 async function deliver() {
   await ask("sending", async (wait) => {
@@ -518,7 +529,7 @@ async function takeBack() {
   if (!(await isSure(name))) return;
   await ask("withdrawing", async (wait) => {
     const receipt = await withdraw({ campaign, node: name }, code(), { wait });
-    localStorage.setItem(withdrawnKey(name), canonical(receipt));
+    keepWithdrawal(name, receipt);
   });
 }
 
@@ -565,7 +576,7 @@ async function ask(doing, work) {
   } catch (error) {
     const [key] = error.shown ?? [];
     // From another device.
-    if (key === "problem.withdrawn") localStorage.setItem(withdrawnKey(), canonical(null));
+    if (key === "problem.withdrawn") keepWithdrawal(report.node);
     if ((isRefused = key === "problem.code")) $("code").value = "";
     render();
     if (isRefused) $("code").focus();

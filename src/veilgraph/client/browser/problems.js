@@ -25,6 +25,7 @@ export const TOLD = {
   "This is another table than that of the wave: get it again.": "problem.table",
   "The published table cannot be used: get it again.": "problem.table",
   "The people of this series were changed.": "problem.people",
+  "This person has withdrawn.": "problem.withdrawn",
   "This file is not what a device remembered of this person in this survey.": "problem.memory",
   "You are not among the people of this wave: correct your name.": "problem.person",
 };
