@@ -24,7 +24,7 @@ from veilgraph.privacy.auditing.sources import (
     Source,
     chunks_of,
 )
-from veilgraph.privacy.auditing.stated import StatedCheck
+from veilgraph.privacy.auditing.stated import StatedCheck, values_p_value
 from veilgraph.privacy.epsilon import NOT_PRIVATE, ListLoss, ListRelation, NeighbourRelation, Relation
 from veilgraph.privacy.mechanisms import Mechanism, NeighbourMechanism
 from veilgraph.privacy.mechanisms.base import Record
@@ -121,7 +121,7 @@ class AuditResult:
         confidence: confidence of all tests together: the chance that a true claim is refuted is at most the rest.
         refuted: whether any test refutes.
         reasons: the tests that refute, in words.
-        trials: number of reports drawn, without those of fresh processes.
+        trials: number of reports drawn, without those of fresh processes and of the check of many values.
         relation: neighbour relation of the claim and of the bound.
         evidence: the bets behind the lower bound.
         stated_p_value: chance that reports deviate so far from stated probabilities; None where none are stated.
@@ -182,7 +182,7 @@ def statistical_audit(
     """
     claim = mechanism.privacy_loss.under(NeighbourRelation.USER_LEVEL) if claim is None else claim
     test = _Test(claim, confidence, NeighbourRelation.USER_LEVEL, fresh_processes)
-    source = MechanismSource.of(mechanism, _most_records(trials))
+    source = MechanismSource.of(mechanism, _most_records(trials), rng)
     return _audit(source, test, trials, rng, progress)
 
 
@@ -384,6 +384,9 @@ def _audit(
     bets = nominate(learned, draws.draw(everyone, nominating), source.groups, _BETS)
     evidence = _bet(learned, bets, draws, trials - learning - nominating, error)
     stated = draws.stated.p_value if draws.stated else None
+    values = source.of_many_values(rng) if isinstance(source, MechanismSource) else None
+    if stated is not None and values is not None:
+        stated = min(1.0, 2 * min(stated, values_p_value(values, rng)))
     repeats = repeats_p_value(source) if test.fresh_processes else None
     bound = evidence.epsilon
     found = {

@@ -32,14 +32,14 @@ LARGE: list[Mechanism] = [
 
 
 def test_all_records_of_a_small_domain_are_compared_in_all_pairs() -> None:
-    source = MechanismSource.of(GRRFS((2, 3), sampled=1, epsilon=1.0), 6)
+    source = MechanismSource.of(GRRFS((2, 3), sampled=1, epsilon=1.0), 6, np.random.default_rng(0))
     assert source.records == tuple(GRRFS((2, 3), sampled=1, epsilon=1.0).records())
     assert len(source.groups) == 1 + 15
 
 
 @pytest.mark.parametrize("mechanism", LARGE, ids=repr)
 def test_a_designed_set_has_the_extremes_and_possible_records_alone(mechanism: Mechanism) -> None:
-    records = designed_records(mechanism, 20)
+    records = designed_records(mechanism, 20, np.random.default_rng(0))
     assert set(mechanism.extreme_records()) <= set(records)
     assert 2 < len(records) <= 20
     assert len(set(records)) == len(records)
@@ -49,14 +49,14 @@ def test_a_designed_set_has_the_extremes_and_possible_records_alone(mechanism: M
 
 @pytest.mark.parametrize("mechanism", LARGE[2:], ids=repr)
 def test_in_a_designed_set_every_value_of_every_feature_occurs(mechanism: Mechanism) -> None:
-    records = designed_records(mechanism, 20)
+    records = designed_records(mechanism, 20, np.random.default_rng(0))
     for i, values in enumerate(mechanism.record_values):
         assert {record[i] for record in records} == set(values)
 
 
 @pytest.mark.parametrize("most", [2, 3, 5])
 def test_a_designed_set_is_as_small_as_it_must_be(most: int) -> None:
-    assert len(designed_records(LARGE[2], most)) == most
+    assert len(designed_records(LARGE[2], most, np.random.default_rng(0))) == most
 
 
 def test_under_a_relation_about_one_entry_only_lists_that_differ_in_one_are_a_pair() -> None:
@@ -75,3 +75,9 @@ def test_both_ends_of_a_relationship_answer() -> None:
     source = ListSource.of(waves, ListRelation.ONE_RELATIONSHIP, 4)
     drawn = source.draw(np.zeros(5, dtype=np.int64), rng=np.random.default_rng(0))
     assert len(drawn.blocks) == 4
+
+
+def test_of_many_values_those_that_are_chosen_are_spread_and_drawn_anew() -> None:
+    one, two = (designed_records(GRR(1000, 1.0), 64, np.random.default_rng(seed)) for seed in (0, 1))
+    assert one != two
+    assert np.diff(sorted(record[0] for record in one)).max() < 2 * 1000 / 20

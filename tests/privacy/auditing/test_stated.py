@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from veilgraph.privacy.auditing.sources import MechanismSource
-from veilgraph.privacy.auditing.stated import MOST_REPORTS, StatedCheck, binomial_p_values
-from veilgraph.privacy.mechanisms import GRR, GRRFS, Mechanism
+from veilgraph.privacy.auditing.stated import MOST_REPORTS, StatedCheck, binomial_p_values, values_p_value
+from veilgraph.privacy.mechanisms import GRR, GRRFS, Mechanism, RandomIntegers
 
 
 @pytest.mark.parametrize("chance", [0.001, 0.3, 0.99])
@@ -26,7 +29,7 @@ def test_a_report_that_is_impossible_has_the_p_value_0() -> None:
 def p_value_of(mechanism: Mechanism, stated: Mechanism, seed: int, trials: int = 2000) -> float:
     """Return the p-value of draws of one mechanism against the probabilities of another one."""
     rng = np.random.default_rng(seed)
-    source, other = (MechanismSource.of(each, 8) for each in (mechanism, stated))
+    source, other = (MechanismSource.of(each, 8, np.random.default_rng(0)) for each in (mechanism, stated))
     check = StatedCheck(source.num_records)
     for part in range(2):
         numbers = rng.integers(0, source.num_records, size=trials)
@@ -55,3 +58,23 @@ def test_true_probabilities_are_refuted_as_seldom_as_stated(mechanism: Mechanism
 )
 def test_other_probabilities_are_refuted(mechanism: Mechanism, stated: Mechanism) -> None:
     assert p_value_of(mechanism, stated, 0, trials=10_000) < 1e-4
+
+
+class OneValueBare(GRR):
+    """A GRR that reports one value of many unrandomized."""
+
+    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """Randomize all values but 777."""
+        return np.where(values == 777, values, super().randomize(values, rng=rng))
+
+
+def test_one_value_of_a_thousand_that_is_not_randomized_is_found() -> None:
+    found = []
+    for mechanism in (GRR(1000, 1.0), OneValueBare(1000, 1.0)):
+        rng = np.random.default_rng(0)
+        values = MechanismSource.of(mechanism, 64, rng).of_many_values(rng)
+        assert values is not None
+        assert values.num_records == 1000
+        found.append(values_p_value(values, rng))
+    assert found[0] > 1e-3
+    assert found[1] < 1e-9

@@ -24,7 +24,10 @@ from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 
 MOST_RECORDS = 64
 """Domains with at most so many records are audited in all pairs."""
+MOST_VALUES_DRAWN = 2048
+"""Values of which few reports each are compared with their stated probabilities."""
 _DESIGNED = 24
+_SPREAD = 20
 _CELLS = 4_000_000
 """Entries of reports that are drawn at once."""
 _OTHER_CHANNEL = "the command also writes to standard error, which is not compared"
@@ -116,9 +119,19 @@ class MechanismSource:
     records: tuple[Record, ...]
 
     @classmethod
-    def of(cls, mechanism: Mechanism, most: int) -> MechanismSource:
+    def of(cls, mechanism: Mechanism, most: int, rng: np.random.Generator) -> MechanismSource:
         """Choose the records: all, or a designed set where there are more than `most`."""
-        return cls(mechanism, designed_records(mechanism, most))
+        return cls(mechanism, designed_records(mechanism, most, rng))
+
+    def of_many_values(self, rng: np.random.Generator) -> MechanismSource | None:
+        """Return a record for each value of the features with many of them; None, where no feature has many."""
+        base = self.records[0]
+        found: list[Record] = []
+        for i, values in enumerate(self.mechanism.record_values):
+            if len(values) > _DESIGNED:
+                found += [(*base[:i], value, *base[i + 1 :]) for value in values]
+        chosen = sorted(rng.permutation(len(found))[:MOST_VALUES_DRAWN].tolist())
+        return replace(self, records=tuple(found[place] for place in chosen)) if found else None
 
     @property
     def num_records(self) -> int:
@@ -159,21 +172,24 @@ def _made_again(mechanism: Made) -> Made:
     return replace(mechanism) if is_dataclass(mechanism) else mechanism  # type: ignore[type-var]
 
 
-def designed_records(mechanism: Mechanism, most: int) -> tuple[Record, ...]:
-    """Return all records of a small domain; of a large one, records in which every value of every feature occurs.
+def designed_records(mechanism: Mechanism, most: int, rng: np.random.Generator) -> tuple[Record, ...]:
+    """Return all records of a small domain; of a large one, records with values from the whole domain of each feature.
 
-    First come the two that differ most, and records that hold one value throughout. Then values follow each other. At
-    last the first record has its first or its last value changed.
+    Of a feature with many values there are some, spread from a random one on; of any other one all, where there are
+    records enough. First come the two that differ most, and records that hold one value throughout. Then values follow
+    each other. At last the first record has its first or its last value changed.
 
     >>> from veilgraph.privacy.mechanisms import GRR, GRRFS
-    >>> designed_records(GRR(3, 1.0), 64)
+    >>> rng = np.random.default_rng(0)
+    >>> designed_records(GRR(3, 1.0), 64, rng)
     ((0,), (1,), (2,))
-    >>> designed_records(GRRFS((2,) * 7, sampled=1, epsilon=1.0), 64)[2:]
+    >>> designed_records(GRRFS((2,) * 7, sampled=1, epsilon=1.0), 64, rng)[2:]
     ((0, 1, 0, 1, 0, 1, 0), (1, 0, 1, 0, 1, 0, 1), (0, 0, 0, 0, 0, 0, 1), (1, 0, 0, 0, 0, 0, 0))
     """
     values = mechanism.record_values
     if prod(map(len, values)) <= most:
         return tuple(mechanism.records())
+    values = tuple(_spread(each, rng) if len(each) > _DESIGNED else each for each in values)
     first, second = mechanism.extreme_records()
     longest = range(max(map(len, values)))
     found = [first, second]
@@ -182,6 +198,12 @@ def designed_records(mechanism: Mechanism, most: int) -> tuple[Record, ...]:
     changed = [(*first[:-1], second[-1]), (second[0], *first[1:])]
     kept = [record for record in dict.fromkeys(found) if record not in changed][: max(2, min(most, _DESIGNED) - 2)]
     return tuple(dict.fromkeys([*kept, *changed][: max(2, most)]))
+
+
+def _spread(values: Record, rng: np.random.Generator) -> Record:
+    """Return some of many values, at equal distances from a random one on."""
+    start = int(rng.integers(0, len(values)))
+    return tuple(values[(start + step * len(values) // _SPREAD) % len(values)] for step in range(_SPREAD))
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.privacy.auditing.columns import row_keys
-from veilgraph.privacy.auditing.sources import Drawn
+from veilgraph.privacy.auditing.sources import Drawn, MechanismSource
 
 MOST_REPORTS = 2000
 """Largest number of different reports that are counted one by one."""
 _BINS = 20
+_DRAWS_OF_A_VALUE = 16
 _ROUNDING = 1e-9
 """By so much may stated probabilities exceed 1 in sum: they are computed from logarithms."""
 
@@ -109,3 +110,23 @@ class StatedCheck:
         means = np.add.reduceat(np.sort(stated), edges) / sizes
         p_values = binomial_p_values(np.add.reduceat(hits.astype(np.int64), edges), sizes, np.clip(means, 0, 1))
         return min(1.0, float(p_values.min()) * _BINS)
+
+
+def values_p_value(source: MechanismSource, rng: np.random.Generator) -> float:
+    """Return the chance that the first report of any record comes again so often in a few more draws, corrected.
+
+    Given the first report, each other one equals it with its stated probability: an exact test of each record, which a
+    report that is always the same fails, and a report that is stated to be impossible.
+    """
+    from scipy.special import bdtrc  # slow to import
+
+    least = 1.0
+    for number in range(source.num_records):
+        drawn = source.draw(np.full(_DRAWS_OF_A_VALUE, number), rng=rng)
+        stated = np.exp(drawn.log_likelihood(number))
+        if not (stated > 0).all():
+            return 0.0
+        again = int((drawn.columns[1:] == drawn.columns[0]).all(axis=1).sum())
+        if again:
+            least = min(least, float(bdtrc(again - 1, _DRAWS_OF_A_VALUE - 1, min(1.0, float(stated[0])))))
+    return min(1.0, least * source.num_records)
