@@ -34,6 +34,9 @@ def test_each_model_of_a_day_has_its_folder_and_a_stopped_training_goes_on_in_it
     first.mkdir(parents=True)
     assert collection.models.new(DAY) == first  # it was stopped before it had a model
     (first / "training.json").touch()
+    assert collection.models.new(DAY) == first  # it was stopped before it had a card and predictions
+    assert collection.models.newest is None
+    (first / "predictions.csv").touch()
     assert collection.models.new(DAY) == collection.models.folder / "2027-03-01-2"
     assert collection.models.newest == first
 

@@ -18,6 +18,7 @@ from veilgraph.cli.completion import complete_method
 from veilgraph.cli.named_files import GraphFiles, GraphOptions
 from veilgraph.cli.options import DeviceOption, JsonOption, Settings, takes_groups
 from veilgraph.cli.output import Facts, emit
+from veilgraph.collection.models import PREDICTIONS
 from veilgraph.errors import MissingExtraError, RunError
 from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.plain_text import counted
@@ -106,7 +107,9 @@ def train(
     if card is not None:
         if out is not None or learned != _LearnedOptions():
             raise RunError("--card trains nothing: leave out --out, --method and --screen")
-        emit(_completed(card, collection.graph_files(), device, parse_bytes(fit.memory)), as_json=as_json)
+        completed = _completed(card, collection.graph_files(), device, parse_bytes(fit.memory))
+        is_whole = (card / PREDICTIONS).exists()
+        emit(completed if is_whole else _with_predictions(completed, card, collection, device), as_json=as_json)
         return
     files, home = collection.files(), collection.collection
     if out is None and home is None:
@@ -125,13 +128,16 @@ def train(
         return
     completing = _card_command(None if home is None else home.folder, folder, files)
     trained = _trained(model, folder, completing, is_table=not files.graph.is_dir())
-    if home is not None:
-        predicted = _predict_nodes(folder, files, folder / "predictions.csv", _Answers(), device)
-        trained = Facts(
-            cast(dict[str, Any], trained.document) | {"predictions": predicted.document},
-            [*trained.sentences, *predicted.sentences],
-        )
-    emit(trained, as_json=as_json)
+    emit(_with_predictions(trained, folder, collection, device), as_json=as_json)
+
+
+def _with_predictions(trained: Facts, model: Path, collection: GraphOptions, device: str) -> Facts:
+    """Write the predictions beside a model, in the folder of a collection."""
+    if collection.collection is None:
+        return trained
+    predicted = _predict_nodes(model, collection.graph_files(), model / PREDICTIONS, _Answers(), device)
+    document = cast(dict[str, Any], trained.document) | {"predictions": predicted.document}
+    return Facts(document, [*trained.sentences, *predicted.sentences])
 
 
 def _waves(home: Collection | None, fit: _Fit) -> Path | None:
