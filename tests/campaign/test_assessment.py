@@ -45,6 +45,14 @@ def test_what_cannot_be_estimated_is_said() -> None:
     )
 
 
+def test_reports_that_were_not_randomized_come_first_and_survive_the_file() -> None:
+    liars = "About 20% of the label reports were not randomized; most name 'no'. The model allows for them."
+    found = replace(FOUND, contamination=liars)
+    assert found.sentences == [liars, *FOUND.sentences]
+    assert replace(found, accuracy=None).sentences[0] == liars
+    assert Assessment.from_json(found.to_json()) == found
+
+
 def test_a_file_of_another_campaign_or_form_is_not_shown(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     assert Assessment.read(path, "5f7f") is None
@@ -65,6 +73,7 @@ def test_a_file_of_another_campaign_or_form_is_not_shown(tmp_path: Path) -> None
         ("shares", {"yes": {"value": 0.5, "low": 0.6, "high": 1, "reports": 9}}),
         ("extra", 1),
         ("method", 3),
+        ("contamination", 3),
     ],
 )
 def test_another_document_is_refused(key: str, value: object) -> None:
@@ -83,7 +92,8 @@ def test_a_model_that_reports_cannot_tell_from_a_perfect_one_is_not_said_to_be_r
     """A model that was right for 91 % was said to predict 100.0 % of all people right."""
     found = replace(FOUND, accuracy=Estimate.of(1.094, 0.95, 1.24, reports=372))
     assert found.sentences[0] == (
-        "A model on these reports predicts at least 85.6 % (95 % interval 85.6 to 100.0 %) of all people right."
+        "A model on these reports predicts at least 85.6 % (95 % interval 85.6 to 100.0 %) of the people right whose "
+        "own report it does not use, as for those who did not answer."
     )
 
 

@@ -264,15 +264,16 @@ def test_reports_that_were_not_randomized_are_measured_in_print_and_in_the_folde
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     store.reports.put([replace(r, label=0) if r.node in lies else r for r in reports], now=0)
     store.close()
-    words = words_of("train", **collected.files())[1:]
-    words += ["--store", f"sqlite:///{tmp_path}/reports.db", "--out", str(tmp_path / "model"), "--device", "cpu"]
-    assert main(["train", *words]) == 0
+    files = [*words_of("train", **collected.files())[1:], "--store", f"sqlite:///{tmp_path}/reports.db"]
+    assert main(["train", *files, "--out", str(tmp_path / "model"), "--device", "cpu"]) == 0
     found = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))["contamination"]
     first = collected.campaign.schema.classes[0]
     assert list(found["targets"]) == [first]
     # Half of the reports name the class, a quarter without lies: the standard error of a share of liars.
     assert found["share"] == pytest.approx(1 / 3, abs=4 * (0.25 / len(labelled)) ** 0.5 / 0.75)
     assert f"of the label reports were not randomized; most name '{first}'." in found["sentence"]
+    assert found["sentence"] in capsys.readouterr().out
+    assert main(["status", *files, "--out", str(tmp_path / "assessment.json"), "--set", "device=cpu"]) == 0
     assert found["sentence"] in capsys.readouterr().out
 
 

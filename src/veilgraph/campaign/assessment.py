@@ -22,7 +22,7 @@ Verdict = Literal["enough", "more helps", "unclear"]
 ENOUGH = 0.02
 """It is enough if the second half of the reports brought less accuracy than this, by the interval: two points."""
 
-_FORMAT = 4
+_FORMAT = 5
 
 _TOLD = 5
 """Classes whose shares are told at most, the largest ones."""
@@ -44,6 +44,7 @@ class Assessment:
         features: by how much it is higher than that of the same method without features; None where it reads none.
         next_hundred: by how much another hundred reports would raise it.
         shares: share of all people who have each class; empty if there are too few reports.
+        contamination: what `veilgraph train` says of label reports that were not randomized; None if it found none.
 
     >>> from datetime import UTC
     >>> found = Assessment(campaign="5f", computed=datetime(2027, 1, 31, tzinfo=UTC), method="veil", label_reports=900,
@@ -64,6 +65,7 @@ class Assessment:
     features: Estimate | None = None
     next_hundred: Estimate | None = None
     shares: Mapping[str, Estimate] = field(default_factory=dict)
+    contamination: str | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -76,9 +78,11 @@ class Assessment:
     @property
     def sentences(self) -> list[str]:
         """The assessment in words."""
+        found = [] if self.contamination is None else [self.contamination]
         if self.accuracy is None:
-            return ["There are too few label reports to estimate the accuracy of a model."]
-        said = [f"A model on these reports predicts {self.accuracy.text} of all people right."]
+            return [*found, "There are too few label reports to estimate the accuracy of a model."]
+        said = [*found, f"A model on these reports predicts {self.accuracy.text} of the people right whose own report "]
+        said[-1] += "it does not use, as for those who did not answer."
         if self.control is not None:
             said.append(f"The control, which only looks at the graph and the labels, predicts {self.control.text}.")
         if self.floor is not None:
@@ -116,7 +120,7 @@ class Assessment:
     def from_json(cls, text: str | bytes) -> Assessment:
         """Read an assessment; refuse a document of another form."""
         estimates = ("accuracy", "control", "second_half", "floor", "features", "next_hundred")
-        keys = {"format", "campaign", "computed", "method", "label_reports", "shares", *estimates}
+        keys = {"format", "campaign", "computed", "method", "label_reports", "shares", "contamination", *estimates}
         try:
             parts = expect_object(parse_json(text), keys, "assessment")
         except ValueError:
@@ -130,6 +134,7 @@ class Assessment:
             label_reports=expect_whole(parts["label_reports"], "label_reports", 0, 2**53 - 1),
             **{key: _estimate(parts[key], key) for key in estimates},
             shares=_shares(parts["shares"]),
+            contamination=_sentence(parts["contamination"]),
         )
 
     @classmethod
@@ -155,6 +160,11 @@ def _shares(document: object) -> dict[str, Estimate]:
         raise CampaignError("shares are not a table of classes with their estimates")
     found = {name: _estimate(each, f"the share of '{name}'") for name, each in document.items()}
     return {name: share for name, share in found.items() if share is not None}
+
+
+def _sentence(document: object) -> str | None:
+    """Read a sentence; None stands for one that is not said."""
+    return None if document is None else expect_text(document, "contamination")
 
 
 def _estimate(document: object, name: str) -> Estimate | None:

@@ -44,6 +44,7 @@ def assess_collection(
         second_half=_estimate(curve[0]["gain"]) if len(curve) > 1 else None,
         features=_estimate(card["accuracy"]["features"]),
         next_hundred=_estimate(card["learning_curve"]["next_hundred"]),
+        contamination=(card["contamination"] or {}).get("sentence"),
         shares={share.name: share.estimate for share in GroupShares.parse(card["shares"]).shares},
     )
 

@@ -108,3 +108,33 @@ def test_tasks_with_other_attributes_share_no_views() -> None:
     for task in (task for batch in LabelVeil.fit_together(tasks) for task in batch):
         alone = LabelVeil().fit(task.perturbed, split)
         np.testing.assert_allclose(task.method.predict_proba(), alone.predict_proba(), atol=1e-5)
+
+
+def half_told(seed: int) -> tuple[PerturbedGraph, Split]:
+    """Return reports of three classes: a public number tells the first from the last, and nothing tells the second."""
+    rng = np.random.default_rng([seed, 9])
+    number, drawn = rng.normal(size=(NODES, 1)), rng.random(NODES)
+    last = 0.7 / (1 + np.exp(-6 * number[:, 0]))
+    labels = np.select([drawn < 0.3, drawn < 0.3 + last], [1, 2], 0)
+    known = replace(PRIVATE, labels=labels, public=PublicAttributes.from_matrix(number, name="number"))
+    split = Split.random(NODES, seed=seed, train=0.9, validation=0.01)
+    return simulate(known, PrivacyBudget(epsilon_y=2.0), split, rng=np.random.default_rng(seed)), split
+
+
+def test_a_class_that_attributes_do_not_tell_is_not_taken_for_liars() -> None:
+    for seed in range(4):
+        reports, split = half_told(seed)
+        fitted = LabelVeil().fit(reports, split)
+        alone = LabelVeil().fit(replace(reports, public=None), split)
+        assert fitted.contamination_ is alone.contamination_ is None
+
+
+def test_liars_are_found_and_measured_as_without_attributes() -> None:
+    private = csbm(NODES, num_classes=3, homophily=0.8, num_features=1, seed=2)
+    honest, split = collect(replace(private, public=telling(private)), 1)
+    lies = np.where(np.random.default_rng(0).random(NODES) < 0.3, 2, honest.labels)
+    reports = replace(honest, labels=np.where(honest.has_label, lies, honest.labels))
+    found = LabelVeil().fit(reports, split)
+    assert found.contamination_ is not None
+    assert found.contamination_ == LabelVeil().fit(replace(reports, public=None), split).contamination_
+    assert accuracy(found.predict(), private, split.test) > 0.65

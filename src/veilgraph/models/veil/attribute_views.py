@@ -10,6 +10,9 @@ from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.spectral import logistic_log_posterior
 from veilgraph.reconstruct.operators import GraphOperators
 
+KIND = "attributes"
+"""First word of the names of these views."""
+
 HOPS = (0, 2, 4)
 """Steps of smoothing: a node's own attributes, those around it, and those of a wider neighbourhood."""
 
@@ -39,5 +42,5 @@ def attribute_views(public: PublicAttributes, labels: CrossFitting, operators: G
         components = smoothed_components(public, operators, hops)
         for size, ridge in SIZES.items():
             posterior = logistic_log_posterior(components.shrunk(size), labels, ridge=ridge)
-            views[f"attributes {hops} {size}"] = BeliefView(posterior, _EXPECTED_FACTOR, _SPREAD)
+            views[f"{KIND} {hops} {size}"] = BeliefView(posterior, _EXPECTED_FACTOR, _SPREAD)
     return views

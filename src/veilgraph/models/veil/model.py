@@ -28,6 +28,7 @@ from veilgraph.models.conformal import SAVED_TYPES, ConformalSets, calibrate_set
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.saved_state import FittedState, check_types
 from veilgraph.models.unused_reports import UnusedReports
+from veilgraph.models.veil.attribute_views import KIND as ATTRIBUTES
 from veilgraph.models.veil.calibration import Parameters, View, calibrate, calibrated_log_probabilities, log_softmax
 from veilgraph.models.veil.contamination import Contamination
 from veilgraph.models.veil.contamination_estimate import (
@@ -90,7 +91,8 @@ class Veil(Method):
     counts once: p_v P(y'_v | .) with p_v from the training set without it.
 
     Some label reports may not be randomized. If that explains the reports left out better, with odds of 100 to 1 for
-    each class, views and pool are fitted again with the channel of `Contamination`.
+    each class, views and pool are fitted again with the channel of `Contamination`. Public attributes are no evidence
+    for it: a class that depends little on them would look like people who name it whatever is true.
 
     There is no parameter to set for a data set, and no true label is read. All label reports are used. `split` is
     only checked: folds of the reports replace it.
@@ -299,7 +301,8 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]], memory: int, checkpoint: ViewChe
         shared = replace(shared, plan=plan_within(memory, _most_reports(tasks), threads=num_workers()))
         structure = partial(_fit_structure, operators=operators, seed=method.seed, checkpoint=checkpoint)
         fit = _fit_contaminated(structure(shared), structure)
-        contamination, calibration, terms, pool = fit.labels.contamination, fit.calibration, fit.terms, fit.pool
+        contamination, calibration, terms = fit.labels.contamination, fit.calibration, fit.terms
+        pool = _pool_of_views(list(calibration), terms, fit.labels) if perturbed.public is not None else fit.pool
 
         def finish(task: FitTask[Veil]) -> None:
             fitted, labels = task.method, _cross_fitting(task.method, task.perturbed, contamination)
@@ -314,7 +317,14 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]], memory: int, checkpoint: ViewChe
 
 
 class _StructuralFit(NamedTuple):
-    """A fit of everything that does not depend on features."""
+    """A fit of everything that does not depend on features.
+
+    Attributes:
+        labels: Label reports in folds.
+        calibration: Parameters of each view, by name; those of public attributes come last.
+        terms: Log-probabilities of the views, [views, nodes, K + 1 or 1, classes].
+        pool: Pool of the views without those of public attributes.
+    """
 
     labels: CrossFitting
     calibration: dict[str, Parameters]
@@ -330,7 +340,7 @@ class _StructuralFit(NamedTuple):
 def _fit_structure(
     labels: CrossFitting, operators: GraphOperators, *, seed: int, checkpoint: ViewCheckpoint | None
 ) -> _StructuralFit:
-    """Cross-fit and calibrate every view that needs no features, and fit their pool."""
+    """Cross-fit and calibrate every view that needs no features, and fit the pool of those of the structure."""
 
     def calibrated(_: str, view: View) -> tuple[Parameters, Tensor]:
         parameters = calibrate(view, labels)
@@ -347,9 +357,14 @@ def _fit_structure(
     )
     if labels.plan.views_at_once == 1:
         say("Veil: opinion pool")
-    held_out = _out_of_fold(terms, labels)
-    weights = model_averaging_weights(held_out, labels, _prior_weights(calibration, labels.device))
-    return _StructuralFit(labels, calibration, terms, fit_pool(held_out, labels, weights))
+    structural = [name for name in calibration if name.split()[0] != ATTRIBUTES]
+    return _StructuralFit(labels, calibration, terms, _pool_of_views(structural, terms, labels))
+
+
+def _pool_of_views(names: Sequence[str], terms: Tensor, labels: CrossFitting) -> OpinionPool:
+    """Fit the pool of the first views, of these names."""
+    held_out = _out_of_fold(terms[: len(names)], labels)
+    return fit_pool(held_out, labels, model_averaging_weights(held_out, labels, _prior_weights(names, labels.device)))
 
 
 def _fit_contaminated(
@@ -359,6 +374,7 @@ def _fit_contaminated(
 
     Contamination is estimated again from the predictions that allow for it, until its share settles. Where the targets
     seem to be most people's class, predictions followed the liars: then the first fit has the greatest possible share.
+    Public attributes take no part: the result is that of a fit without them.
     """
     labels, contamination, best = stated.labels, _estimate(stated), stated
     if contamination is not None and not contamination.group_shares and _apparent_share(contamination, labels) > 1 / 2:
@@ -376,8 +392,9 @@ def _fit_contaminated(
 
 
 def _estimate(fit: _StructuralFit) -> Contamination | None:
+    structural = fit.terms[: len(fit.pool.weights)]
     return estimate_contamination(
-        _combine_held_out(fit.pool, _out_of_fold(fit.terms, fit.labels), fit.labels), fit.labels
+        _combine_held_out(fit.pool, _out_of_fold(structural, fit.labels), fit.labels), fit.labels
     )
 
 

@@ -58,7 +58,7 @@ def read_views(
     seed: int,
     remember: Remember[Result] = lambda _, compute: compute(),
 ) -> dict[str, Result]:
-    """Return what `read` keeps of every view that needs no features, by name.
+    """Return what `read` keeps of every view that needs no features, by name; views of public attributes come last.
 
     The plan of the reports says how many kinds of views are in memory at once, and in how many parts.
 
