@@ -171,6 +171,6 @@ def test_a_run_compares_methods_that_need_no_features(options: str, folder: Path
 def test_a_plan_for_the_label_alone_becomes_a_campaign(folder: Path, capsys: Capture) -> None:
     call("plan --epsilon 1 --schema schema.toml --graph edges.csv --label country --out plan.json")
     call("init begun --plan plan.json --links edges.csv --purpose P --contact C --closes 2100-01-01")
-    planned = Campaign.from_json(Path("campaign.json").read_bytes())
+    planned = Campaign.from_json(Path("begun/campaign.json").read_bytes())
     assert (planned.feature_mechanism, planned.label_name) == (None, "country")
     assert planned.label_mechanism == best_label_mechanism(CLASSES, 1.0)

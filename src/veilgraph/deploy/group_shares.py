@@ -159,8 +159,8 @@ def estimate_shares(
         contamination: label reports that were not randomized, as a model found them; None takes every report as
             randomized. Their share is taken as known, and as the same in every group.
         level: level of the intervals.
-        half_width: no statement is made where the interval could be wider than this on each side, at `level` or at
-            95 % if that is more, nor about fewer than 10 reports.
+        half_width: widest interval of a statement, on each side. It is taken at `level`, or at 95 % if that is more.
+            Nothing is stated about fewer than 10 reports.
 
     >>> from veilgraph.graph import Graph
     >>> from veilgraph.privacy.mechanisms import GRR
