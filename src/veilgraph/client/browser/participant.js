@@ -504,7 +504,7 @@ const keptWithdrawal = (name) => kept(withdrawnKey(question, name));
 const keepWithdrawal = (name, receipt = null) =>
   localStorage.setItem(withdrawnKey(question, name), canonical(receipt));
 
-/** Forget here what a person who has withdrawn does not need any more: their true answers, and the invitation. */
+/** Forget the true answers and the invitation of a person who has withdrawn. */
 function forgetAnswers(name) {
   forget(question, name, localStorage);
   sessionStorage.removeItem(INVITATION);
