@@ -29,7 +29,7 @@ SOURCE = ROOT / "src" / "veilgraph"
 MAX_IMPORT_SECONDS = 0.15
 """Time in which the package, its accounting and its client are imported; numpy takes most of it."""
 
-ANSWER = ["--record=record.json", "--node=n0", "--limit=4", "--store=kept", "--out=report.json"]
+ANSWER = ["--record=record.json", "--node=n0", "--limit=4", "--device-folder=kept", "--out=report.json"]
 RECORD = {"age": 35, "smoker": "yes", "region": "west", "health": "ill"}
 NO_INDEX = re.compile(r"No matching distribution|Could not find a version|connection|Temporary failure", re.IGNORECASE)
 

@@ -13,6 +13,7 @@ from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.graph.graph import GraphSize
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, PendingFit, training_nodes
+from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, reported_targets, weighted_targets
 from veilgraph.models.engine.output_layer import NodeSubset
@@ -22,7 +23,7 @@ from veilgraph.reconstruct import reconstruct_features
 from veilgraph.reconstruct.bags import Bags, bags_of_draws
 from veilgraph.reconstruct.features import Decoding, one_hot_features
 from veilgraph.reconstruct.labels import decode_label_draws
-from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 _TRIED_HOPS = ((1, 1), (2, 1), (4, 2), (8, 4), (16, 8))
 """K_x and K_y that are tried: features are noisier than labels, and take more hops."""
@@ -113,8 +114,11 @@ class RGNN(GNNMethod):
             for task in tasks
             for copy in task.method.tried()
         ]
-        for pending in super().start_together([trial for _, trial in tried], memory=memory, **limits):
-            pending.result()
+        # Processes that share a graph hold parts of different sizes, and would plan different batches.
+        shared = any(not _is_whole(task) for task in tasks)
+        for batch in [[trial] for _, trial in tried] if shared else [[trial for _, trial in tried]]:
+            for pending in super().start_together(batch, memory=memory, **limits):
+                pending.result()
         for task in tasks:
             trials = [trial.method for chosen, trial in tried if chosen is task]
             if trials:
@@ -223,3 +227,8 @@ def _label_reports(task: FitTask[RGNN]) -> PerturbedGraph:
     if not task.method.hold_out_validation:
         return task.perturbed
     return replace(task.perturbed, has_label=task.perturbed.has_label & ~task.split.validation)
+
+
+def _is_whole(task: FitTask[RGNN]) -> bool:
+    """Tell whether this process holds the whole graph."""
+    return operators_of(task.perturbed.graph, resolve_device(task.method.device)).communicator.is_local

@@ -24,7 +24,8 @@ def collected(private: PrivateGraph, epsilon_y: float) -> PerturbedGraph:
     """Return reports of people with ids."""
     nodes, graph = private.graph.num_nodes, private.graph
     named = replace(private, graph=replace(graph, node_ids=tuple(f"person {node}" for node in range(nodes))))
-    budget = PrivacyBudget(epsilon_x=2.0, epsilon_y=epsilon_y, sampled=min(4, private.schema.num_features))
+    sampled = min(4, private.schema.num_features)
+    budget = PrivacyBudget(2.0, epsilon_y, sampled) if sampled else PrivacyBudget(epsilon_y=epsilon_y)
     return simulate(named, budget, Split.random(nodes, seed=0), rng=np.random.default_rng(0))
 
 
