@@ -50,13 +50,15 @@ def set_up(folder: Path) -> tuple[PrivateGraph, Campaign, str]:
 
 def serve(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
     """Run a collector on a free port and yield its address."""
-    files = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv", "keys-file": "keys.txt"}
+    files = {"graph": "edges.csv", "nodes": "nodes.csv", "keys-file": "keys.txt"}
     files |= {"admin-token-file": "admin.txt", "store": "sqlite:///reports.db"}
     options = [word for name, value in files.items() for word in (f"--{name}", value)]
-    command = [sys.executable, "-m", "veilgraph", "serve", "--port", "0", "--set", "rate=0", *options]
+    command = [sys.executable, "-m", "veilgraph", "serve", "campaign.json", "--port", "0", "--set", "rate=0", *options]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, stderr=log)
     while not (found := re.search(r"http://127.0.0.1:\d+", (folder / "log").read_text(encoding="utf-8"))):
+        if process.poll() is not None:
+            raise SystemExit((folder / "log").read_text(encoding="utf-8"))
         time.sleep(0.05)
     return process, found[0]
 
