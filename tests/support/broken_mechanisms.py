@@ -90,6 +90,15 @@ class SeededGRR(GRR):
         return super().randomize(values, rng=_SEEDED)
 
 
+class PrintingGRR(GRR):
+    """A sound GRR that writes to standard output."""
+
+    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """Print, and randomize."""
+        print("randomizing")  # noqa: T201 - what is tested
+        return super().randomize(values, rng=rng)
+
+
 class SeededGRRFS(GRRFS):
     """A GRR-FS that samples features at random and randomizes their values with a fixed seed."""
 

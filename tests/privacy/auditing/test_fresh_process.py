@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.broken_mechanisms import SeededGRR, SeededGRRFS
+from tests.support.broken_mechanisms import PrintingGRR, SeededGRR, SeededGRRFS
 from veilgraph.privacy.auditing.fresh_process import repeats_p_value
 from veilgraph.privacy.auditing.sources import CommandSource, FunctionSource, MechanismSource
 from veilgraph.privacy.mechanisms import GRR, GRRFS, Mechanism
@@ -24,6 +24,12 @@ def test_noise_from_a_fixed_seed_agrees_in_two_processes(mechanism: Mechanism) -
 @pytest.mark.parametrize("mechanism", [GRR(3, 1.0), GRR(2, 9.0), GRRFS((2,) * 40, sampled=9, epsilon=1.0)], ids=repr)
 def test_noise_of_the_system_agrees_by_chance_alone(mechanism: Mechanism) -> None:
     found = repeats_p_value(MechanismSource.of(mechanism, 8, np.random.default_rng(0)))
+    assert found is not None
+    assert found > 1e-6
+
+
+def test_a_mechanism_that_prints_is_tested_like_others() -> None:
+    found = repeats_p_value(MechanismSource.of(PrintingGRR(3, 1.0), 8, np.random.default_rng(0)))
     assert found is not None
     assert found > 1e-6
 

@@ -89,8 +89,10 @@ def _draw_each(source: Source, asked: Sequence[NDArray[np.int64]]) -> list[NDArr
 
 
 def _main() -> None:
+    answer = sys.stdout.buffer
+    sys.stdout = sys.stderr  # what a mechanism prints is no part of the answer
     source, numbers = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
-    pickle.dump(source.made_again().draw(numbers, rng=OSRandom()).columns, sys.stdout.buffer)
+    pickle.dump(source.made_again().draw(numbers, rng=OSRandom()).columns, answer)
 
 
 if __name__ == "__main__":
