@@ -15,6 +15,7 @@ from veilgraph.collector.export import write_parquet
 from veilgraph.deploy.shard_reports import check_campaign, perturbed_from_shards, report_batches
 from veilgraph.deploy.shards_of_tables import write_shards_of_tables
 from veilgraph.errors import CampaignError, GraphError
+from veilgraph.graph import PerturbedGraph
 from veilgraph.graph.arrow import arrow
 from veilgraph.graph.shards import ShardFolder
 
@@ -42,7 +43,7 @@ def exported(collected: Collected, folder: Path, **columns: Any) -> Path:
     return path
 
 
-def read(collected: Collected, source: Path) -> None:
+def read(collected: Collected, source: Path) -> PerturbedGraph:
     tables = collected.folder
     shards = write_shards_of_tables(
         str(source),
@@ -53,11 +54,13 @@ def read(collected: Collected, source: Path) -> None:
         parts=2,
     )
     folder = ShardFolder.open(shards)
-    perturbed_from_shards(collected.campaign, folder, folder.graph())
+    return perturbed_from_shards(collected.campaign, folder, folder.graph())
 
 
 def test_a_table_of_reports_that_a_device_sent_is_read(collected: Collected, tmp_path: Path) -> None:
-    read(collected, exported(collected, tmp_path))
+    found = read(collected, exported(collected, tmp_path))
+    assert found.has_label.sum() == collected.perturbed.has_label.sum() > 0
+    assert found.has_features.sum() == collected.perturbed.has_features.sum()
 
 
 FEATURES: dict[str, tuple[list[Any], str]] = {
