@@ -86,12 +86,6 @@ def test_messages_of_directed_edges_are_summed_at_their_targets(seed: int) -> No
     assert torch.allclose(GraphOperators(graph).arriving(messages), expected, atol=1e-6)
 
 
-def test_means_over_neighbours_are_those_of_the_matrix() -> None:
-    graph, columns = random_graph(1), torch.randn(15, 20, generator=torch.Generator().manual_seed(0))
-    operators = GraphOperators(graph)
-    assert torch.allclose(operators.neighbour_means(columns), operators.neighbours(columns), atol=1e-6)
-
-
 @pytest.mark.parametrize("name", ["symmetric", "neighbours", "closed_symmetric"])
 def test_rows_of_a_part_are_scaled_by_degrees_in_the_whole_graph(name: str) -> None:
     graph = csbm(60, mean_degree=5, seed=0).graph

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 def rehearse(
     folder: CollectionArgument,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated answers.")] = 0,
     look: Annotated[
         bool, typer.Option("--look", help="Then keep it running, with links to look at, until Ctrl-C.")
     ] = False,
@@ -35,7 +34,7 @@ def rehearse(
 
     with copy_of(Collection.open(folder)) as copy, serving(copy) as address:
         with show_progress("rehearse") as progress:
-            found = rehearse(copy, address=address, seed=seed, progress=progress)
+            found = rehearse(copy, address=address, progress=progress)
         emit(Rehearsed(found, copy, str(folder)), as_json=as_json)
         if look:
             _wait(copy, address)

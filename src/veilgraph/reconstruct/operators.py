@@ -16,8 +16,6 @@ from veilgraph.distributed.exchange import ALONE, current_exchange
 from veilgraph.distributed.graph_rows import Halo, rows_of_part, whole_rows
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
-from veilgraph.graph.canonical_order import canonical_order
-from veilgraph.graph.clustering import MAX_METIS_EDGES
 from veilgraph.graph.graph import Holding
 from veilgraph.graph.partition import ExtendedPart, GraphPart
 from veilgraph.graph.shards import ShardGraph
@@ -25,9 +23,6 @@ from veilgraph.reconstruct.adjacency import AdjacencyRows, arriving_edges
 from veilgraph.reconstruct.decompositions import CountedDecompositions, Decompositions
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
 from veilgraph.reconstruct.sparse import RowSums, SparseProduct, select_rows
-
-_BLOCK_WIDTH = 16
-"""Columns that are propagated at once."""
 
 
 class GraphOperators:
@@ -76,19 +71,6 @@ class GraphOperators:
         counted = self.communicator.counted_nodes
         return self.graph.keys.view(np.int64) if counted is None else counted.cpu().numpy()
 
-    @property
-    def component_counters(self) -> NDArray[np.int64]:
-        """Numbers for draws that need to differ within a component alone, `[nodes]`.
-
-        They are places in the `canonical_order`, so that copies of a component draw alike, or `counters` on a graph
-        that is too large or spread over processes.
-        """
-        if self.communicator.counted_nodes is not None or self.graph.num_edges > MAX_METIS_EDGES:
-            return self.counters
-        order, places = canonical_order(self.graph), np.zeros(self.graph.num_nodes, dtype=np.int64)
-        places[order.nodes] = order.places
-        return places
-
     @cached_property
     def num_joined(self) -> int:
         """Number of nodes of the whole graph that have neighbours: others hear nothing and say nothing on the graph."""
@@ -107,15 +89,6 @@ class GraphOperators:
         # A is symmetric, so the transpose has the same positions with other weights.
         return SparseProduct(self.adjacency.scaled(rows=shares), self.adjacency.scaled(columns=shares))
 
-    def neighbour_means(self, columns: Tensor) -> Tensor:
-        """Return D^-1 A @ columns, zero for isolated nodes, without a matrix of its own; columns are contiguous."""
-        sums = self.neighbour_sums()
-        degrees = sums.starts.diff().clamp(min=1).unsqueeze(1)
-        means = columns.new_empty(columns.shape[1], columns.shape[0]).T
-        for block, out in zip(torch.split(columns, _BLOCK_WIDTH, 1), torch.split(means, _BLOCK_WIDTH, 1), strict=True):
-            out.copy_(sums(self.communicator.exchange_halo(block.contiguous())).div_(degrees))
-        return means
-
     def neighbour_sums(self) -> RowSums:
         """Return the sums over the neighbours of each node."""
         return RowSums(*self.adjacency)
@@ -123,12 +96,12 @@ class GraphOperators:
     @cached_property
     def symmetric(self) -> SparseProduct:
         """D^-1/2 A D^-1/2: symmetric normalization without self loops."""
-        return self._symmetric(self.adjacency, self._degrees.clamp(min=1))
+        return _symmetric(self.adjacency, self._degrees.clamp(min=1))
 
     @cached_property
     def closed_symmetric(self) -> SparseProduct:
         """D^-1/2 (A + I) D^-1/2, D counting the node itself: symmetric normalization with self loops (GCN)."""
-        return self._symmetric(self.adjacency.with_self_loops(), self._degrees + 1)
+        return _symmetric(self.adjacency.with_self_loops(), self._degrees + 1)
 
     @cached_property
     def edge_index(self) -> Tensor:
@@ -173,9 +146,10 @@ class GraphOperators:
         """Clusterings, bisections and eigenvectors of the whole graph."""
         return Decompositions(self)
 
-    def _symmetric(self, adjacency: AdjacencyRows, degrees: Tensor) -> SparseProduct:
-        scale = degrees.rsqrt()
-        return SparseProduct.of(adjacency.scaled(rows=scale, columns=scale), symmetric=True)
+
+def _symmetric(adjacency: AdjacencyRows, degrees: Tensor) -> SparseProduct:
+    scale = degrees.rsqrt()
+    return SparseProduct.of(adjacency.scaled(rows=scale, columns=scale), symmetric=True)
 
 
 class ShardOperators(GraphOperators):

@@ -17,7 +17,7 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, Split
 from veilgraph.models import LabelVeil, StructureOnly
 from veilgraph.models.veil.cross_fitting import CrossFitting
-from veilgraph.models.veil.spectral import DegreeCorrected, logistic_log_posterior, spectral_views
+from veilgraph.models.veil.spectral import DegreeCorrected, logistic_log_posterior, neighbour_means, spectral_views
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import GRR, SubsetSelection
 from veilgraph.reconstruct.operators import GraphOperators
@@ -141,3 +141,10 @@ def test_an_isolated_node_has_no_mean_over_neighbours() -> None:
     columns = DegreeCorrected.of(operators.decompositions.eigenvectors(2), operators)[:]
     assert torch.isfinite(columns).all()
     assert (columns[3, 4:] == 0).all()
+
+
+def test_means_over_neighbours_are_those_of_the_matrix() -> None:
+    edges = np.random.default_rng(1).integers(0, 15, (2, 20))
+    operators = GraphOperators(Graph.from_edges(edges, num_nodes=15))
+    columns = torch.randn(15, 20, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(neighbour_means(columns, operators), operators.neighbours(columns), atol=1e-6)

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.distributed.communicator import LOCAL, Communicator
+from veilgraph.graph.canonical_order import canonical_order
+from veilgraph.graph.clustering import MAX_METIS_EDGES
 from veilgraph.graph.counters import counter_words
 from veilgraph.models.veil.calibration import Parameters, ParameterTensors, by_class, log_softmax
 from veilgraph.models.veil.cross_fitting import CrossFitting, SetGroup
@@ -152,10 +154,23 @@ def squared_weights(operators: GraphOperators, seed: int) -> dict[Range, Tensor]
 
     Fits on one graph with one seed share the result.
     """
-    signs = _random_signs(operators.component_counters, seed).to(operators.device)
+    signs = _random_signs(_component_counters(operators), seed).to(operators.device)
     matrix, communicator = operators.symmetric.matrix, operators.communicator
     found = personalised_pagerank(matrix, signs, RANGES, communicator=communicator)
     return {key: _sum_of_squares(found.pop(key), signs) for key in RANGES}
+
+
+def _component_counters(operators: GraphOperators) -> NDArray[np.int64]:
+    """Return numbers for draws that need to differ within a component alone, [nodes].
+
+    They are places in the `canonical_order`, so that copies of a component draw alike, or `counters` on a graph that
+    is too large or spread over processes.
+    """
+    if operators.communicator.counted_nodes is not None or operators.num_edges > MAX_METIS_EDGES:
+        return operators.counters
+    order, places = canonical_order(operators.graph), np.zeros(operators.num_nodes, dtype=np.int64)
+    places[order.nodes] = order.places
+    return places
 
 
 def _random_signs(counters: NDArray[np.int64], seed: int) -> Tensor:

@@ -28,6 +28,9 @@ _MAX_REPORTS = 2**21
 _BLOCK = 2**16
 """Nodes whose log-probabilities are computed at once."""
 
+_BLOCK_WIDTH = 16
+"""Columns that are propagated at once."""
+
 _TINY = 1e-12
 
 
@@ -78,7 +81,7 @@ class DegreeCorrected:
     @classmethod
     def of(cls, vectors: Tensor, operators: GraphOperators) -> DegreeCorrected:
         """Return the columns of a graph's eigenvectors."""
-        means = operators.neighbour_means(vectors)
+        means = neighbour_means(vectors, operators)
         norm = operators.communicator.norm
         return cls(vectors=vectors, means=means.mul_(norm(vectors) / norm(means).clamp(min=_TINY)))
 
@@ -92,6 +95,16 @@ class DegreeCorrected:
         """Return some rows, [rows, 4 columns]."""
         vectors, means = self.vectors[rows], self.means[rows]
         return torch.cat([vectors, _equal_rows(vectors), means, _equal_rows(means)], dim=1)
+
+
+def neighbour_means(columns: Tensor, operators: GraphOperators) -> Tensor:
+    """Return D^-1 A @ columns, zero for isolated nodes, without a matrix of its own; columns are contiguous."""
+    sums, exchange = operators.neighbour_sums(), operators.communicator.exchange_halo
+    degrees = sums.starts.diff().clamp(min=1).unsqueeze(1)
+    means = columns.new_empty(columns.shape[1], columns.shape[0]).T
+    for block, out in zip(torch.split(columns, _BLOCK_WIDTH, 1), torch.split(means, _BLOCK_WIDTH, 1), strict=True):
+        out.copy_(sums(exchange(block.contiguous())).div_(degrees))
+    return means
 
 
 def _equal_rows(rows: Tensor) -> Tensor:
