@@ -18,7 +18,7 @@ from veilgraph.collector.report_writer import ReportWriter
 from veilgraph.collector.retention import purge_unserved_regularly
 from veilgraph.collector.store import ReportStore
 
-_FILES = 4
+_FILES = 5
 """Files of the participant's page for each request that the rate of an address counts. At once, ten times as many:
 with the default limits 1,000 phones behind one address load the page at the same time."""
 

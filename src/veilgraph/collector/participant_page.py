@@ -1,7 +1,8 @@
 """The participant's page: made of the files of the package when a collector starts, and served to whole crowds.
 
-All modules are one script: a page takes few requests, which may all come from one address at once. The script is what
-the modules say without comments and indentation, each in a function of its own, in place of `import` and `export`.
+All modules are one script: a page takes few requests, which may all come from one address at once. What only a survey
+about contacts needs is a second one. A script is what its modules say without comments and indentation, each in a
+function of its own, in place of `import` and `export`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
+from string import Template
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -31,6 +33,20 @@ _EXPORT = re.compile(r"^export ((?:async )?function\*?|const|class) ([\w$]+)", r
 _COMMENT = re.compile(r"^[ \t]*(?://.*|/\*[\s\S]*?\*/)[ \t]*\n", re.MULTILINE)
 _INDENTATION = re.compile(r"^[ \t]+", re.MULTILINE)
 _LEFT_OVER = re.compile(r"^(?:import|export)\b.*|\bimport\(.*", re.MULTILINE)
+# A script element is compared with its hash before it runs; the import that follows gets the same module.
+_LOADER = Template("""\
+let laterModules = null;
+const laterModule = async (name) => (await (laterModules ??= loadModules()))[name];
+async function loadModules() {
+const script = Object.assign(document.createElement("script"), { type: "module", integrity: "$integrity" });
+script.src = "$name";
+await new Promise((done, failed) => {
+Object.assign(script, { onload: done, onerror: failed });
+document.head.append(script);
+});
+return (await import("./$name")).make({ $known });
+}
+""")
 _AT_ONCE, _FOR_EVER = "no-cache", "public, max-age=31536000, immutable"
 
 
@@ -105,46 +121,65 @@ def participant_page() -> dict[str, PageFile]:
     """Return the files of the page by path: itself, a script, a style sheet, and the words of each language."""
     browser = resources.files("veilgraph") / "client" / "browser"
     page = (browser / "participant.html").read_bytes().decode()
-    script = bundle(browser).encode()
+    script, of_contacts = (each.encode() for each in bundle(browser))
     style = (browser / "participant.css").read_bytes()
     files = {"/favicon.ico": PageFile(b"", "image/x-icon")}
     for content, name, media_type in (
         (script, "participant.js", "text/javascript"),
+        (of_contacts, "contacts.js", "text/javascript"),
         (style, "participant.css", "text/css"),
     ):
-        digest = hashlib.sha256(content)
-        stem, suffix = name.split(".")
-        fixed = f"{stem}.{digest.hexdigest()[:16]}.{suffix}"
-        integrity = base64.b64encode(digest.digest()).decode()
-        page = page.replace(f'"{name}"', f'"{fixed}" integrity="sha256-{integrity}"')
+        fixed, integrity = _fixed(name, content)
+        page = page.replace(f'"{name}"', f'"{fixed}" integrity="{integrity}"')
         files[f"/{fixed}"] = PageFile(content, f"{media_type}; charset=utf-8", is_fixed=True)
     for table in (browser / "languages").iterdir():
         files[f"/languages/{table.name}"] = PageFile(table.read_bytes(), "application/json")
     return files | {"/": PageFile(page.encode(), "text/html; charset=utf-8")}
 
 
-def bundle(browser: Traversable) -> str:
-    """Return the modules of a folder that the first module needs as one script, each before those that import it."""
-    parts: dict[str, str] = {}
+def bundle(browser: Traversable) -> tuple[str, str]:
+    """Return the script of the page, and the script that it loads for a survey about contacts; "" if it loads none.
 
-    def add(name: str) -> None:
-        if name in parts:
+    Each has its modules in an order in which every module stands before those that import it. The second script has
+    the modules that are imported by `import("./...")` alone, and takes the modules of the first one as an argument.
+    """
+    at_once, later = dict[str, str](), dict[str, str]()
+
+    def add(name: str, parts: dict[str, str]) -> None:
+        if name in at_once or name in parts:
             return
         source = (browser / f"{name}.js").read_text(encoding="utf-8")
-        for needed in (*_IMPORT.findall(source), *_IMPORT_LATER.findall(source)):
-            add(needed if isinstance(needed, str) else needed[1])
+        for _, needed in _IMPORT.findall(source):
+            add(needed, parts)
         parts[name] = _as_function(name, source)
 
-    add(_FIRST_MODULE)
-    return "\n".join(parts.values())
+    add(_FIRST_MODULE, at_once)
+    for name in list(at_once):
+        for needed in _IMPORT_LATER.findall((browser / f"{name}.js").read_text(encoding="utf-8")):
+            add(needed, later)
+    if not later:
+        return "\n".join(at_once.values()), ""
+    known = ", ".join(f"module_{name}" for name in at_once if name != _FIRST_MODULE)
+    made = ", ".join(f"{name}: module_{name}" for name in later)
+    second = "\n".join((f"export const make = ({{ {known} }}) => {{", *later.values(), f"return {{ {made} }};\n}};\n"))
+    name, integrity = _fixed("contacts.js", second.encode())
+    loader = _LOADER.substitute(name=name, integrity=integrity, known=known)
+    return "\n".join((loader, *at_once.values())), second
 
 
 def _as_function(name: str, source: str) -> str:
     """Return a module as a constant that holds what it exports."""
     exported = ", ".join(found for _, found in _EXPORT.findall(source))
     body = _IMPORT.sub(r"const {\1} = module_\2;", _COMMENT.sub("", source))
-    body = _IMPORT_LATER.sub(r"Promise.resolve(module_\1)", body)
+    body = _IMPORT_LATER.sub(r'laterModule("\1")', body)
     body = _INDENTATION.sub("", _EXPORT.sub(r"\1 \2", body))
     if left_over := _LEFT_OVER.search(body):
         raise ValueError(f"{name}.js imports or exports in a way that no script is made of: {left_over[0]}")
     return f"// {name}.js\nconst module_{name} = (() => {{\n{body}return {{ {exported} }};\n}})();\n"
+
+
+def _fixed(name: str, content: bytes) -> tuple[str, str]:
+    """Return the name that a file has for its content, and the integrity that a browser compares it with."""
+    digest = hashlib.sha256(content)
+    stem, suffix = name.split(".")
+    return f"{stem}.{digest.hexdigest()[:16]}.{suffix}", "sha256-" + base64.b64encode(digest.digest()).decode()
