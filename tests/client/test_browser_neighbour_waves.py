@@ -12,7 +12,8 @@ import pytest
 
 from tests.client.test_browser import in_python
 from tests.support.browser_module import in_node, needs_node
-from tests.support.forgeries import NOTICE_FORGERIES
+from tests.support.forged_waves import FORGED, HONEST
+from tests.support.forgeries import NOTICE_FORGERIES, rewritten
 from tests.support.mutations import mutated_campaigns
 from tests.support.neighbour_series import (
     ANSWERS,
@@ -25,14 +26,13 @@ from tests.support.neighbour_series import (
     PEOPLE_FILE,
     TABLE,
     first_document,
-    forged,
     waves_of,
 )
 from veilgraph.campaign import Campaign, Report
 from veilgraph.campaign.asked import turn_of
 from veilgraph.campaign.neighbours.people_file import PeopleFile
 from veilgraph.campaign.neighbours.wave import series_of
-from veilgraph.errors import CampaignError, VeilgraphError
+from veilgraph.errors import VeilgraphError
 from veilgraph.privacy.epsilon import ListLoss
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, RandomizedNeighbourList
 from veilgraph.privacy.strict_json import canonical_json, content_id
@@ -40,6 +40,13 @@ from veilgraph.privacy.strict_json import canonical_json, content_id
 pytestmark = needs_node
 
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
+
+
+def test_the_browser_refuses_every_forged_wave_and_accepts_what_was_forged() -> None:
+    texts = [*(text for text, _ in FORGED.values()), *(wave.to_json() for wave in HONEST.values())]
+    replies = in_node("verifyWave", texts)
+    accepted = [name for name, reply in zip([*FORGED, *HONEST], replies, strict=True) if "error" not in reply]
+    assert accepted == list(HONEST)
 
 
 def figures(loss: ListLoss) -> dict[str, float]:
@@ -81,100 +88,8 @@ def test_the_label_of_a_series_may_be_by_sets_or_by_grr() -> None:
         assert "result" in in_node("verifyWave", [made.to_json()])[0], epsilon
 
 
-SETS = {"domain_size": 3, "size": 1, "inside": 2**53 - 2**40, "outside": 2**40}
-BINARY = {"domain_size": 2, "size": 1, "inside": 2**53 - 2**50, "outside": 2**50}
-FORGERIES: dict[str, tuple[tuple[str | int, ...], Any]] = {
-    "a smaller epsilon of one entry": (("guarantee", "wave", "one_entry"), "0.5"),
-    "a smaller epsilon of a relationship": (("guarantee", "wave", "one_relationship"), "1"),
-    "lists that are said to be private": (("guarantee", "wave", "any_lists"), "1"),
-    "lists of the series that are said to be private": (("guarantee", "series", "lists", "any_lists"), "1"),
-    "a smaller epsilon of the series": (("guarantee", "series", "lists", "one_entry"), "0.5"),
-    "a smaller relationship of the series": (("guarantee", "series", "lists", "one_relationship"), "1"),
-    "a smaller epsilon of record and list": (("guarantee", "series", "lists_and_record", "one_entry"), "1"),
-    "record and list that are said to be private": (("guarantee", "series", "lists_and_record", "any_lists"), "3"),
-    "a smaller epsilon of the label": (("guarantee", "series", "label"), "1"),
-    "a relation left out": (("guarantee", "wave"), {"one_entry": "1"}),
-    "no guarantee of the series": (("guarantee", "series"), None),
-    "less noise": (("neighbours", "answers", 0, "more"), 2**52),
-    "no noise": (("neighbours", "answers", 0, "more"), 0),
-    "noise without end": (("neighbours", "answers", 0, "more"), 2**53 - 1),
-    "words that are no whole number": (("neighbours", "answers", 0, "more"), 0.5),
-    "another unit": (("neighbours", "answers", 0, "scale"), 59),
-    "a cap of 0": (("neighbours", "answers", 0, "cap"), 0),
-    "a cap that is true": (("neighbours", "answers", 0, "cap"), True),
-    "a cap that protects nothing more": (("neighbours", "answers", 0, "cap"), 2**31),
-    "counts beyond 16 bits": (("neighbours", "answers", 0, "largest"), 2**15),
-    "counts below a unit": (("neighbours", "answers", 0, "largest"), 59),
-    "no epsilon": (("neighbours", "answers", 0, "epsilon"), "0"),
-    "an unknown key": (("neighbours", "answers", 0, "extra"), 1),
-    "an unknown mechanism": (("neighbours", "answers", 0, "mechanism"), "plain"),
-    "an answer that is null": (("neighbours", "answers", 0), None),
-    "no answers": (("neighbours", "answers"), []),
-    "sets that tell more": (("neighbours", "answers", 1, "table"), SETS),
-    "sets of other classes": (("neighbours", "answers", 1, "table"), BINARY),
-    "sets of another size": (("neighbours", "answers", 1, "size"), 2),
-    "sets without a size": (("neighbours", "answers", 1, "size"), None),
-    "another label": (("neighbours", "label", "table", "true"), 1),
-    "no label": (("neighbours", "label"), None),
-    "a table that is no hash": (("neighbours", "table"), "table.bin"),
-    "no table": (("neighbours", "table"), None),
-    "a hash in a list": (("neighbours", "table"), [TABLE.sha256]),
-    "people that are no hash": (("neighbours", "people"), None),
-    "a document twice": (("neighbours", "documents"), [FIRST.id, FIRST.id]),
-    "a wave too many": (("neighbours", "documents"), [FIRST.id, ONE.id, "a" * 64]),
-    "no document": (("neighbours", "documents"), []),
-    "a document that is no id": (("neighbours", "documents"), [FIRST.id, "wave 1"]),
-    "another number of classes": (("schema", "label", "classes"), ["a", "b"]),
-    "a class twice": (("schema", "label", "classes"), ["red", "red", "blue"]),
-    "a column": (("schema", "columns"), [{"name": "x", "values": ["0", "1"]}]),
-    "a group": (("schema", "group"), 2),
-    "no people": (("graph", "nodes"), 0),
-    "another format": (("format",), 3),
-}
-
-
 LISTS = waves_of(LIST)[1]
 BOUND = json.loads(LISTS.to_json())["bound"]
-SAID = BOUND["neighbours"]["answers"][0]
-
-
-def bits(true: int, other: int, values: int = 2) -> dict[str, int]:
-    return {"domain_size": values, "true": true, "other": other}
-
-
-LIST_FORGERIES: dict[str, tuple[tuple[str | int, ...], Any]] = {
-    "a table": (("neighbours", "table"), TABLE.sha256),
-    "a table without a name": (("neighbours", "table"), ""),
-    "fewer people than take part": (("neighbours", "answers", 0, "people"), len(NAMES) - 1),
-    "more people than take part": (("neighbours", "answers", 0, "people"), len(NAMES) + 1),
-    "people in words": (("neighbours", "answers", 0, "people"), f"{len(NAMES)}"),
-    "more participants": (("graph", "nodes"), len(NAMES) + 1),
-    "an answer too few": (("neighbours", "documents"), [FIRST.id, ONE.id]),
-    "no epsilon": (("neighbours", "answers", 0, "epsilon"), "0"),
-    "an unknown key": (("neighbours", "answers", 0, "size"), 1),
-    "a smaller epsilon of one entry": (("guarantee", "wave", "one_entry"), "2.9"),
-    "a smaller epsilon of a relationship": (("guarantee", "wave", "one_relationship"), "3"),
-    "lists that are said to be private": (("guarantee", "wave", "any_lists"), "18"),
-    "lists of the series that are said to be private": (("guarantee", "series", "lists", "any_lists"), "18"),
-    "a smaller epsilon of the series": (("guarantee", "series", "lists", "one_entry"), "2.9"),
-    "a smaller epsilon of record and list": (("guarantee", "series", "lists_and_record", "one_entry"), "3"),
-    "words that tell more": (("neighbours", "answers", 0, "table"), bits(2**53 - 1, 1)),
-    "words that tell all": (("neighbours", "answers", 0, "table"), bits(2**53, 0)),
-    "words that tell nothing": (("neighbours", "answers", 0, "table"), bits(2**52, 2**52)),
-    "words that lie": (("neighbours", "answers", 0, "table"), bits(2**40, 2**53 - 2**40)),
-    "words left over": (("neighbours", "answers", 0, "table", "other"), 1),
-    "three values": (("neighbours", "answers", 0, "table"), bits(2**53 - 2 * 2**40, 2**40, values=3)),
-    "sets": (("neighbours", "answers", 0, "table"), BINARY),
-    "no words": (("neighbours", "answers", 0, "table"), None),
-}
-
-
-@pytest.mark.parametrize("forgery", LIST_FORGERIES)
-def test_a_forged_wave_about_the_list_itself_is_refused(forgery: str) -> None:
-    text = forged(LISTS, *LIST_FORGERIES[forgery])
-    assert "error" in in_node("verifyWave", [text])[0]
-    with pytest.raises(CampaignError):
-        Campaign.from_json(text)
 
 
 def in_two_waves(*answers: Any, table: str | None) -> str:
@@ -209,46 +124,20 @@ def test_a_list_is_the_only_wave_of_its_series_and_needs_no_table() -> None:
 
 
 IN_TURNS = waves_of(CLASS, CAPPED, HISTOGRAM, turns=3)
-TURN_FORGERIES: dict[str, tuple[tuple[str | int, ...], Any]] = {
-    "one turn": (("neighbours", "turns"), 1),
-    "no turn": (("neighbours", "turns"), 0),
-    "37 turns": (("neighbours", "turns"), 37),
-    "turns in words": (("neighbours", "turns"), "3"),
-    "half a turn": (("neighbours", "turns"), 2.5),
-    "turns that are true": (("neighbours", "turns"), True),
-    "turns in a list": (("neighbours", "turns"), [3]),
-    "everybody in every wave": (("neighbours", "turns"), None),
-    "a smaller epsilon of the series": (("guarantee", "series", "lists", "one_entry"), "0.1"),
-    "a smaller epsilon of whole lists": (("guarantee", "series", "lists", "any_lists"), "0.6"),
-    "a smaller relationship": (("guarantee", "series", "lists", "one_relationship"), "2.1"),
-    "a smaller epsilon of record and list": (("guarantee", "series", "lists_and_record", "any_lists"), "2.6"),
-}
-
-
-def rewritten(campaign: Campaign, bound: dict[str, Any]) -> str:
-    return canonical_json(json.loads(campaign.to_json()) | {"bound": bound, "id": content_id(bound)})
-
-
-@pytest.mark.parametrize("forgery", TURN_FORGERIES)
-def test_a_forged_wave_in_turns_is_refused(forgery: str) -> None:
-    text = forged(IN_TURNS[2], *TURN_FORGERIES[forgery])
-    assert "error" in in_node("verifyWave", [text])[0]
-    with pytest.raises(CampaignError):
-        Campaign.from_json(text)
 
 
 def test_a_wave_says_whether_it_is_asked_in_turns() -> None:
     for wave in (ONE, IN_TURNS[1]):
-        bound = json.loads(wave.to_json())["bound"]
-        neighbours = {key: value for key, value in bound["neighbours"].items() if key != "turns"}
-        (reply,) = in_node("verifyWave", [rewritten(wave, bound | {"neighbours": neighbours})])
+        neighbours = json.loads(wave.to_json())["bound"]["neighbours"]
+        del neighbours["turns"]
+        (reply,) = in_node("verifyWave", [rewritten(wave, neighbours=neighbours)])
         assert reply["error"] == "This is not a campaign."
 
 
 def test_the_sum_of_the_waves_and_the_largest_of_them_are_not_confused() -> None:
     """Each document is true but for whether it is asked in turns; the first waves alone, whose figures are one, are."""
     for turns, stated in ((3, None), (None, 3)):
-        one, two = (forged(each, ("neighbours", "turns"), turns) for each in waves_of(CLASS, CAPPED, turns=stated)[1:])
+        one, two = (rewritten(each, neighbours__turns=turns) for each in waves_of(CLASS, CAPPED, turns=stated)[1:])
         assert "result" in in_node("verifyWave", [one])[0]
         assert in_node("verifyWave", [two])[0]["error"] == "The tables do not give the stated guarantee."
 
@@ -257,40 +146,25 @@ def test_a_series_in_turns_has_as_many_waves_as_turns() -> None:
     three = waves_of(CLASS, CLASS, CLASS, turns=3)[3]
     assert "result" in in_node("verifyWave", [three.to_json()])[0]
     for turns, is_wave in ((2, False), (4, True), (36, True)):
-        (reply,) = in_node("verifyWave", [forged(three, ("neighbours", "turns"), turns)])
+        (reply,) = in_node("verifyWave", [rewritten(three, neighbours__turns=turns)])
         assert ("result" in reply) == is_wave, "all figures are the same"
 
 
 @pytest.mark.parametrize("turns", [2, 36])
 def test_a_list_is_asked_of_everybody(turns: int) -> None:
     """Of one wave the sum and the largest are the same, so that all else is true."""
-    assert (
-        in_node("verifyWave", [forged(LISTS, ("neighbours", "turns"), turns)])[0]["error"] == "This is not a campaign."
-    )
+    assert in_node("verifyWave", [rewritten(LISTS, neighbours__turns=turns)])[0]["error"] == "This is not a campaign."
 
 
 def among(people: int) -> str:
     """Return a document that asks for lists of this many people, which are as many as take part."""
-    answers = [SAID | {"people": people}]
-    bound = BOUND | {
-        "graph": BOUND["graph"] | {"nodes": people},
-        "neighbours": BOUND["neighbours"] | {"answers": answers},
-    }
-    return canonical_json(json.loads(LISTS.to_json()) | {"bound": bound, "id": content_id(bound)})
+    return rewritten(LISTS, graph__nodes=people, neighbours__answers__0__people=people)
 
 
 def test_lists_are_asked_among_2_to_50_000_people() -> None:
     numbers = [1, 2, 50_000, 50_001, 10_000_000]
     found = in_node("verifyWave", [among(people) for people in numbers])
     assert ["result" in each for each in found] == [2 <= people <= 50_000 for people in numbers]
-
-
-@pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_wave_is_refused(forgery: str) -> None:
-    text = forged(TWO, *FORGERIES[forgery])
-    assert "error" in in_node("verifyWave", [text])[0]
-    with pytest.raises(CampaignError):
-        Campaign.from_json(text)
 
 
 def test_a_wave_with_a_forged_notice_is_refused() -> None:
@@ -486,9 +360,7 @@ def test_a_person_who_has_answered_in_turns_answers_no_other_wave_whatever_it_sa
 
 def following(wave: Campaign, before: Campaign, turns: int | None) -> str:
     """Return a second wave that says to follow another first one, in these turns."""
-    bound = json.loads(wave.to_json())["bound"]
-    documents = [bound["neighbours"]["documents"][0], before.id]
-    return rewritten(wave, bound | {"neighbours": bound["neighbours"] | {"documents": documents, "turns": turns}})
+    return rewritten(wave, neighbours__documents=[series_of(wave.asked).first, before.id], neighbours__turns=turns)
 
 
 def test_in_turns_a_shared_device_answers_for_each_person_in_their_turn() -> None:
@@ -658,7 +530,7 @@ def test_a_limit_that_cannot_be_read_stops_every_draw() -> None:
 
 def test_a_forged_document_with_a_fitting_id_is_another_document() -> None:
     """The device remembers ids: a wave whose table was exchanged is not the wave that it answered."""
-    other = forged(ONE, ("neighbours", "table"), "0" * 64)
+    other = rewritten(ONE, neighbours__table="0" * 64)
     assert content_id(json.loads(other)["bound"]) != ONE.id
     done = device(asking(ONE, ["u1"]), asking(ONE, ["u1"]) | {"campaign": other})
     assert "not the wave that follows" in done["replies"][1]["error"]

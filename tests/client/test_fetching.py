@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.support.file_server import LocalServer, serving
-from tests.support.neighbour_series import CLASS, HISTOGRAM, LIST, PEOPLE_FILE, TABLE, first_document, forged, waves_of
+from tests.support.forgeries import rewritten
+from tests.support.neighbour_series import CLASS, HISTOGRAM, LIST, PEOPLE_FILE, TABLE, first_document, waves_of
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.cli import main
@@ -236,7 +237,7 @@ def test_a_series_that_changes_its_turns_is_not_fetched(tmp_path: Path) -> None:
     assert asked is not None
     assert asked.turns == 2
     for turns in (3, None):
-        changed = forged(waves_of(HISTOGRAM, CLASS, turns=turns)[2], ("neighbours", "documents"), [first.id, one.id])
+        changed = rewritten(waves_of(HISTOGRAM, CLASS, turns=turns)[2], neighbours__documents=[first.id, one.id])
         files = files_of(two) | {"v1/campaign": changed.encode(), "/v1/campaign": changed.encode()}
         with (
             collector(files) as (_, get),
@@ -254,7 +255,7 @@ def test_a_wave_about_other_people_than_its_series_is_not_fetched(place: tuple[s
         folder = tmp_path / before.id
         with collector(files_of(before)) as (_, get):
             get(folder)
-        later = forged(ONE if before is FIRST else TWO, place, "0" * 64)
+        later = rewritten(ONE if before is FIRST else TWO, **{"__".join(place): "0" * 64})
         if (before, place[0]) == (FIRST, "neighbours"):
             continue  # the first document names the graph alone
         files = files_of(TWO) | {"v1/campaign": later.encode(), "/v1/campaign": later.encode()}

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from tests.support.browser_module import in_node, needs_node
+from tests.support.forgeries import rewritten
 from tests.support.neighbour_series import (
     ANSWERS,
     CLASS,
@@ -27,7 +28,6 @@ from tests.support.neighbour_series import (
     PEOPLE_FILE,
     TABLE,
     first_document,
-    forged,
     waves_of,
 )
 from veilgraph.campaign import Campaign
@@ -51,11 +51,11 @@ MECHANISMS: dict[str, Any] = {**ANSWERS, "list": LIST}
 
 def serve(wave: Campaign, table: bytes | None = TABLE.to_bytes(), people: bytes = PEOPLE_FILE) -> Published:
     """Return a wave with the hashes of these files in its document."""
-    text = forged(wave, ("neighbours", "people"), hashlib.sha256(people).hexdigest())
+    text = rewritten(wave, neighbours__people=hashlib.sha256(people).hexdigest())
     if series_of(wave.asked).asks_for_lists:
         return Published(text, people)
     assert table is not None
-    named = forged(Campaign.from_json(text), ("neighbours", "table"), hashlib.sha256(table).hexdigest())
+    named = rewritten(Campaign.from_json(text), neighbours__table=hashlib.sha256(table).hexdigest())
     return Published(named, people, table)
 
 
@@ -200,10 +200,7 @@ def test_an_unknown_neighbour_changes_no_sum_and_no_row() -> None:
     assert people.rows([*WITH_X, "stranger"]) == people.rows(WITH_X)
 
 
-OF_OTHERS: dict[str, tuple[str, ...]] = {
-    "people": ("neighbours", "people"),
-    "graph": ("graph", "sha256"),
-}
+OF_OTHERS = {"people": "neighbours__people", "graph": "graph__sha256"}
 
 
 @pytest.mark.parametrize(("begins", "place"), [("label", "graph"), ("wave 1", "graph"), ("wave 1", "people")])
@@ -224,7 +221,7 @@ def test_a_device_refuses_a_wave_about_other_people_than_the_first_that_it_answe
     with pytest.raises(CampaignError, match="other people, or another graph, than its series"):
         answer_neighbours(
             Published(
-                forged(later, OF_OTHERS[place], value),
+                rewritten(later, **{OF_OTHERS[place]: value}),
                 people if place == "people" else PEOPLE_FILE,
                 TABLE.to_bytes(),
             ),
@@ -236,17 +233,17 @@ def test_a_device_refuses_a_wave_about_other_people_than_the_first_that_it_answe
 
 @needs_node
 @pytest.mark.parametrize("place", OF_OTHERS.values(), ids=OF_OTHERS)
-def test_a_browser_refuses_a_wave_about_other_people_than_the_first_that_it_answered(place: tuple[str, ...]) -> None:
+def test_a_browser_refuses_a_wave_about_other_people_than_the_first_that_it_answered(place: str) -> None:
     first, one, two = waves_of(HISTOGRAM, HISTOGRAM)
     people = people_file(OTHERS)
     served = {"people": base64.b64encode(PEOPLE_FILE).decode(), "table": base64.b64encode(TABLE.to_bytes()).decode()}
     asked = {"list": WITH_X, "node": NODE} | served
-    other = base64.b64encode(people).decode() if place[0] == "neighbours" else served["people"]
+    other = base64.b64encode(people).decode() if "people" in place else served["people"]
     label = {"campaign": first.to_json(), "record": {"label": "red"}, "node": NODE}
-    fork = asked | {"campaign": forged(two, place, hashlib.sha256(people).hexdigest()), "people": other}
+    fork = asked | {"campaign": rewritten(two, **{place: hashlib.sha256(people).hexdigest()}), "people": other}
     requests = [label, asked | {"campaign": one.to_json()}, fork]
-    if place[0] == "graph":
-        requests.append(asked | {"campaign": forged(one, place, "0" * 64)})
+    if "graph" in place:
+        requests.append(asked | {"campaign": rewritten(one, **{place: "0" * 64})})
     request = {"limit": 1e6, "entryLimit": 1e6, "requests": requests}
     now = datetime(2026, 11, 18, tzinfo=UTC)
     (done,) = in_node("waveDevice", [request], now=now)

@@ -1,9 +1,7 @@
-"""A small series about private neighbours: people, documents, tables, and forged documents."""
+"""A small series about private neighbours: people, documents, tables."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -26,7 +24,6 @@ from veilgraph.privacy.mechanisms import (
     RandomizedNeighbourList,
 )
 from veilgraph.privacy.schema import FeatureSchema
-from veilgraph.privacy.strict_json import canonical_json, content_id
 
 CLOSES = datetime(2100, 1, 1, tzinfo=UTC)
 CLASSES = ("red", "green", "blue")
@@ -68,13 +65,3 @@ def waves_of(
         )
         documents.append(following)
     return documents
-
-
-def forged(campaign: Campaign, place: Sequence[str | int], value: Any) -> str:
-    """Return a document with another value at a place of its bound part, and the id that fits."""
-    document = json.loads(campaign.to_json())
-    part = document["bound"]
-    for key in place[:-1]:
-        part = part[key]
-    part[place[-1]] = value
-    return canonical_json({**document, "id": content_id(document["bound"])})

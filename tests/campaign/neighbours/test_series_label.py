@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.browser_module import in_node, needs_node
 from tests.support.campaigns import BEFORE, CAMPAIGNS, campaign, classes
-from tests.support.neighbour_series import CLASS, HISTOGRAM, LIST, PEOPLE, TABLE, first_document, forged
+from tests.support.forgeries import rewritten
+from tests.support.neighbour_series import CLASS, HISTOGRAM, LIST, PEOPLE, TABLE, first_document
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave
 from veilgraph.client import verify
@@ -56,7 +57,7 @@ ALTERED: dict[str, tuple[Campaign, Any]] = {
     "of features alone": (CAMPAIGNS["features only"], "lists"),
     "beside columns": (CAMPAIGNS["label only"], "waves"),
 }
-FORGERIES = {name: forged(made, ("neighbours",), value) for name, (made, value) in ALTERED.items()}
+FORGERIES = {name: rewritten(made, neighbours=value) for name, (made, value) in ALTERED.items()}
 GENUINE = [WAVES.to_json(), LISTS.to_json(), *(made.to_json() for made, _ in ALTERED.values())]
 
 
