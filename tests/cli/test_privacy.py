@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from functools import partial
 from pathlib import Path
 
@@ -38,12 +39,17 @@ def test_json_has_everything(files: list[str], capsys: Capture) -> None:
     assert main(["plan", "--epsilon=2", *files, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {
-        "recommended", "expected_accuracy", "candidates", "scenarios", "assumptions", "out", "next"
+        "recommended", "expected_accuracy", "largest_class", "by_assortativity", "public_columns", "candidates",
+        "scenarios", "assumptions", "people", "links", "people_without_links", "out", "next"
     }  # fmt: skip
     assert found["recommended"]["label"] == {"mechanism": "grr", "epsilon_y": 2, "size": 1}
     assert found["recommended"]["features"] is None
     assert found["recommended"]["user_level"]["total"] == pytest.approx(2, abs=1e-6)
     assert found["expected_accuracy"] == {"low": 0.52, "high": 0.52, "probability": 0.9}
+    assert 0.3 < found["largest_class"]["low"] < found["largest_class"]["high"] < 1
+    assert [set(third) for third in found["by_assortativity"]] == [
+        {"assortativity", "homophily", "accuracy", "largest_class"}
+    ] * 3
     half = found["candidates"][-1]
     assert half["user_level"]["total"] == pytest.approx(1, abs=1e-6)
     assert half["accuracy_lost"] == pytest.approx(0.01)
@@ -57,17 +63,40 @@ def test_words_name_the_neighbour_relation_the_reason_and_the_next_command(files
     text = capsys.readouterr().out
     assert "Recommended: label alone by GRR." in text
     assert "any two records" in text
-    assert "52% to 52% (90% interval over the draws of labels)" in text
-    assert "It is wide because" not in text
+    assert "52 % right, the largest class" in text
+    assert "--set homophily=" not in text
     assert "Assumed:" in text
     assert "--out plan.json" in text
 
 
-def test_a_wide_interval_says_why(files: list[str], capsys: Capture) -> None:
+def test_every_expected_accuracy_names_its_condition(files: list[str], capsys: Capture) -> None:
     assert main(["plan", "--epsilon=2", *files]) == 0
     text = capsys.readouterr().out
-    assert "It is wide because the graph does not tell the homophily" in text
+    assert "if they do not follow them: as right as the largest class" in text
+    assert all("if they follow them by" in line for line in text.splitlines() if "52 % right" in line)
     assert "--set homophily=0.8" in text
+
+
+def test_the_command_that_a_plan_prints_begins_its_collection(
+    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Without the table of people it failed where columns are public, and left people without links out in silence."""
+    schema, out, people = tmp_path / "public.toml", tmp_path / "plan.json", tmp_path / "people.csv"
+    schema.write_text('classes = ["a", "b", "c"]\n[[public]]\nname = "village"\n', encoding="utf-8")
+    rows = "".join(f"{name},{'AB'[name % 2]}\n" for name in range(62))  # two of them have no link
+    people.write_text(f"id,village\n{rows}", encoding="utf-8")
+    asked = ["plan", "--epsilon=2", f"--schema={schema}", files[1], f"--out={out}"]
+    assert main(asked) == 2
+    assert "give the table of people" in capsys.readouterr().err
+    assert not out.exists()
+    assert main([*asked, f"--nodes={people}"]) == 0
+    text = capsys.readouterr().out
+    assert "Planned for 62 people" in text
+    assert 'as closely as "village"' in text
+    (command,) = (line for line in text.splitlines() if line.startswith("  veilgraph init"))
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(command)[1:]) == 0
+    assert 'Known without asking, and used beside the answers: "village".' in capsys.readouterr().out
 
 
 def test_a_plan_becomes_a_campaign(files: list[str], tmp_path: Path, capsys: Capture) -> None:

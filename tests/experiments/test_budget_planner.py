@@ -115,11 +115,18 @@ def test_the_interval_is_the_range_of_the_scenarios() -> None:
     found = plan()
     accuracies = [scenario.accuracy for scenario in found.scenarios]
     assert found.expected_accuracy == (min(accuracies), max(accuracies))
-    homophilies = [scenario.homophily for scenario in found.scenarios]
-    assert homophilies == sorted(homophilies)
-    groups = found.accuracy_by_homophily
-    assert (groups[0][0][0], groups[-1][0][1]) == (homophilies[0], homophilies[-1])
-    assert min(low for _, (low, _) in groups) == min(accuracies)
+    found_at = [scenario.assortativity for scenario in found.scenarios]
+    assert found_at == sorted(found_at)
+    assert (found.thirds[0].assortativity[0], found.thirds[-1].assortativity[1]) == (found_at[0], found_at[-1])
+    assert min(group.accuracy[0] for group in found.thirds) == min(accuracies)
+    assert found.near(-1.0).scenarios == found.scenarios[:5]
+    assert found.near(1.0).assortativity == (found_at[-5], found_at[-1])
+
+
+def test_answers_that_hardly_follow_the_links_are_among_what_is_expected() -> None:
+    """The prior expected answers to follow the links, so its intervals began far above the largest class."""
+    assortativities = [scenario.assortativity for scenario in plan().scenarios]
+    assert sum(each < max(assortativities) / 3 for each in assortativities) >= NUM_SCENARIOS // 4
 
 
 def test_a_given_homophily_is_simulated() -> None:
@@ -163,7 +170,7 @@ def test_what_was_assumed_is_said() -> None:
 def test_the_homophily_that_was_asked_for_and_that_of_the_draws_are_told_apart() -> None:
     """A range of 60 to 80 % was repeated as the 50 to 77 % that the draws had."""
     found = plan(homophily=(0.6, 0.8))
-    low, high = (found.scenarios[end].homophily for end in (0, -1))
+    low, high = found.all_scenarios.homophily
     (sentence,) = (each for each in found.assumptions if "edges join" in each)
     assert sentence.startswith("As you said, 60% to 80% of edges join")
     assert f"{low:.0%} to {high:.0%} in the draws" in sentence

@@ -23,7 +23,7 @@ from veilgraph.privacy.schema import FeatureSchema
 PRIVATE = csbm(60, num_classes=3, num_features=4, seed=0)
 SPLIT = Split.random(60, seed=0)
 PERTURBED = simulate(PRIVATE, PrivacyBudget(1.0, 2.0, 2), SPLIT, rng=np.random.default_rng(0))
-SCENARIO = Scenario(homophily=0.6, largest_class=0.4, feature_signal=0.0, accuracy=0.8)
+SCENARIO = Scenario(homophily=0.6, assortativity=0.4, largest_class=0.4, feature_signal=0.0, accuracy=0.8)
 CANDIDATE = Candidate(features=None, label=GRR(3, 1.0))
 
 

@@ -211,6 +211,12 @@ class Campaign:
         """Return whether reports are still accepted."""
         return now < self.notice.closes
 
+    @property
+    def public_in_words(self) -> list[str]:
+        """The public columns in one sentence; nothing if there are none."""
+        known = ", ".join(quote(column.name) for column in self.notice.public)
+        return [f"Known without asking, and used beside the answers: {known}."] if known else []
+
     def in_words(self, *, width: int = 80) -> list[str]:
         """Return plain lines for participants, and for the person who approves the campaign.
 
@@ -235,6 +241,7 @@ class Campaign:
             "Not protected: who takes part and when, whether a part of a report is left out, and "
             f"{words.not_protected}. Reports to several campaigns add up.",
             *words.methods,
+            *self.public_in_words,
             f"Open until {time_in_words(notice.closes)}.",
             *retention,
             f"Graph: {counted(self.nodes, 'node')}, SHA-256 {self.graph_sha256}.",

@@ -17,6 +17,7 @@ from veilgraph.campaign.information_duties import missing_in_words, missing_info
 from veilgraph.campaign.notice import missing_texts, read_time, time_in_words
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.cli._common import echo, needs_extra, show_progress
+from veilgraph.cli.expected import Expected
 from veilgraph.cli.options import CollectionArgument, JsonOption, takes_groups
 from veilgraph.cli.options import Settings as SetOptions
 from veilgraph.cli.output import emit
@@ -27,7 +28,7 @@ from veilgraph.collection.folder import CAMPAIGN
 from veilgraph.collection.notice_file import languages_of
 from veilgraph.collection.settings import read_settings
 from veilgraph.errors import CampaignError, RunError
-from veilgraph.graph import Graph
+from veilgraph.graph import Graph, read_public
 from veilgraph.privacy.epsilon import json_epsilon, state_epsilon
 from veilgraph.privacy.plain_text import quote
 
@@ -141,7 +142,19 @@ def init(
     collection = begin(folder, settings, graph, plan=spent)
     left_out = set(settings.read_schema().columns).difference(collection.campaign.schema.columns)
     unasked = tuple(sorted(column.name for column in left_out))
-    emit(Standing(collection, plan, settings.languages, unasked=unasked), as_json=as_json)
+    expected = None if plan is None else _expected(plan, collection)
+    emit(Standing(collection, expected, settings.languages, unasked=unasked), as_json=as_json)
+
+
+def _expected(plan: Plan, collection: Collection) -> Expected:
+    """Return what to expect of a plan; public columns say how closely something follows the links."""
+    with needs_extra("lab"):
+        from veilgraph.experiments.budget_planner import UNKNOWN
+        from veilgraph.experiments.stand_ins import stand_ins
+
+    graph = collection.graph
+    public = read_public(collection.campaign.schema.public, collection.people_file, graph)
+    return Expected(plan, UNKNOWN.label_share, tuple(stand_ins(graph, public)))
 
 
 def _plan(settings: Settings, graph: Graph) -> Plan | None:
@@ -231,14 +244,14 @@ class Standing:
 
     Attributes:
         collection: the collection.
-        plan: the plan that spends its epsilon; None if there is none.
+        expected: the plan that spends its epsilon, and what it lets expect; None if there is none.
         languages: languages of its texts.
         changed: whether a changed notice was taken up; None for a new collection.
         unasked: columns of the owner's schema that are not asked.
     """
 
     collection: Collection
-    plan: Plan | None
+    expected: Expected | None
     languages: tuple[str, ...]
     changed: bool | None = None
     unasked: tuple[str, ...] = ()
@@ -247,10 +260,7 @@ class Standing:
     def document(self) -> dict[str, Any]:
         """The collection as JSON-ready values, with what to expect and the next command."""
         campaign = self.collection.campaign
-        expected = largest = None
-        if self.plan is not None:
-            expected = dict(zip(("low", "high"), self.plan.expected_accuracy, strict=True)) | {"probability": 0.9}
-            largest = dict(zip(("low", "high"), self.plan.largest_class, strict=True))
+        unknown = dict.fromkeys(("expected_accuracy", "largest_class", "by_assortativity", "public_columns"))
         return {
             "folder": str(self.collection.folder),
             "campaign": campaign.id,
@@ -258,8 +268,7 @@ class Standing:
             **counts_of(self.collection.graph),
             "epsilon_user_level": json_epsilon(state_epsilon(campaign.guarantee.total_user_level)),
             "guarantee": campaign.guarantee.as_dict(),
-            "expected_accuracy": expected,
-            "largest_class": largest,
+            **(unknown if self.expected is None else self.expected.document),
             "not_asked": list(self.unasked),
             "missing_texts": self._missing,
             "missing_information": self._untold,
@@ -282,16 +291,11 @@ class Standing:
         if self.unasked:
             questions = ", ".join(map(quote, self.unasked))
             yield f"Not asked: {questions}. All of the epsilon is for the question, from which most can be learned."
+        yield from campaign.public_in_words
         yield from campaign.asked.words.guarantee_in_brief
         yield acceptance_in_words(campaign.guarantee)
-        if self.plan is not None:
-            low, high = self.plan.expected_accuracy
-            least, most = self.plan.largest_class
-            yield (
-                f"Expected: predictions are right for {low:.0%} to {high:.0%} of the people, if three of four answer "
-                "(90% interval over simulated answers). The largest class alone would be right for "
-                f"{least:.0%} to {most:.0%}."
-            )
+        if self.expected is not None:
+            yield from self.expected.sentences
         for language, missing in self._missing.items():
             yield f"Texts in '{language}' lack {'; '.join(missing)}: fill them in in {self.collection.notice_file}."
         for sentence in missing_in_words(self._untold):

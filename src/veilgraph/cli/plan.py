@@ -13,11 +13,14 @@ from rich.table import Table
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.acceptance import acceptance_in_words
 from veilgraph.cli._common import check_new, needs_extra, show_progress
+from veilgraph.cli.expected import Expected
 from veilgraph.cli.neighbour_plan import Asked, NeighbourAdvice, advise
 from veilgraph.cli.options import JsonOption, Settings, takes_groups
 from veilgraph.cli.output import Sentence, emit
+from veilgraph.cli.people import counts_in_words, counts_of
 from veilgraph.errors import RunError
-from veilgraph.graph import Graph
+from veilgraph.graph import Graph, read_public
+from veilgraph.graph.shards import read_graph
 from veilgraph.privacy.epsilon import NeighbourRelation, show_epsilon, state_epsilon
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism, describe
 from veilgraph.privacy.schema import FeatureSchema
@@ -94,10 +97,12 @@ def plan(
         raise RunError("what is asked of whom? give --schema and --graph, or --private-neighbours")
     with needs_extra("lab"):
         from veilgraph.experiments.budget_planner import FEATURE_SIGNALS, Beliefs, plan_collection
+        from veilgraph.experiments.stand_ins import stand_ins
     from veilgraph.campaign.plan import CampaignPlan
 
     check_new(out)
-    schema, graph = FeatureSchema.load(public.schema), Graph.from_files(public.graph, nodes=public.nodes)
+    schema, graph = FeatureSchema.load(public.schema), read_graph(public.graph, nodes=public.nodes)
+    known = read_public(schema.public, public.nodes, graph)
     if out is not None:  # a mistake in a text is said before the simulations
         first = best_label_mechanism(schema.num_classes, epsilon)
         CampaignPlan.new(schema=schema, graph=graph, label=public.label, label_mechanism=first)
@@ -121,7 +126,8 @@ def plan(
             schema=schema, graph=graph, label=public.label, feature_mechanism=best.features, label_mechanism=best.label
         )
         write_atomically(out, made.to_json() + "\n")
-    emit(Recommendation(found, public, homophily_known=bool(homophily), out=out), as_json=as_json)
+    expected = Expected(found, believed.label_share, tuple(stand_ins(graph, known)))
+    emit(Recommendation(expected, graph, public, homophily_known=bool(homophily), out=out), as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -129,28 +135,45 @@ class Recommendation:
     """A plan, and the command that begins its campaign.
 
     Attributes:
-        plan: the plan.
-        public: what it was made for.
+        expected: the plan, and what it lets expect.
+        graph: people and links that it was made for.
+        public: what it was made for, as options.
         homophily_known: whether the homophily was given.
         out: the file of the plan; None if it is not written.
     """
 
-    plan: Plan
+    expected: Expected
+    graph: Graph
     public: _PublicOptions
     homophily_known: bool
     out: Path | None
 
     @property
+    def plan(self) -> Plan:
+        """The plan."""
+        return self.expected.plan
+
+    @property
     def document(self) -> dict[str, Any]:
         """The plan as JSON-ready values, its file and the next command."""
-        return _plan_document(self.plan) | {"out": str(self.out) if self.out else None, "next": self._next_command}
+        written = {"out": str(self.out) if self.out else None, "next": self._next_command}
+        return _plan_document(self.plan) | self.expected.document | counts_of(self.graph) | written
 
     @property
     def sentences(self) -> list[Sentence]:
         """The plan in words, a table of its alternatives, and the next command."""
+        best = self.plan.recommended
+        known = "" if self.public.nodes else " People without links need --nodes, the table of everybody."
         said = f"The plan is in {self.out}. Next:" if self.out else "Next, after the same command with --out plan.json:"
+        ask = "If you know more from elsewhere, say so: --set homophily=0.8, or 0.6,0.9 for a range."
         return [
-            *_accuracy_in_words(self.plan, homophily_known=self.homophily_known),
+            f"Planned for {counts_in_words(counts_of(self.graph))}{known}",
+            f"Recommended: {best.title}.",
+            *best.guarantee.in_words(theorem_1=False),
+            acceptance_in_words(best.guarantee),
+            "",
+            *self.expected.sentences,
+            *([] if self.homophily_known else [ask]),
             _alternatives(self.plan),
             "Every epsilon is at user level: any two records.",
             "Assumed:",
@@ -188,7 +211,6 @@ def _design(candidate: Candidate) -> dict[str, Any]:
 
 
 def _plan_document(found: Plan) -> dict[str, Any]:
-    low, high = found.expected_accuracy
     alternatives = []
     for each in found.candidates:
         lost, error = each.loss_to(found.recommended)
@@ -196,30 +218,10 @@ def _plan_document(found: Plan) -> dict[str, Any]:
         alternatives.append(_design(each) | {"recommended": each is found.recommended} | costs)
     return {
         "recommended": _design(found.recommended),
-        "expected_accuracy": {"low": low, "high": high, "probability": 0.9},
         "candidates": alternatives,
         "scenarios": [asdict(scenario) for scenario in found.scenarios],
         "assumptions": found.assumptions,
     }
-
-
-def _accuracy_in_words(found: Plan, *, homophily_known: bool) -> list[str]:
-    """Say what is recommended, which accuracy to expect, and on what it depends."""
-    best, (low, high) = found.recommended, found.expected_accuracy
-    lines = [
-        f"Recommended: {best.title}.",
-        *best.guarantee.in_words(theorem_1=False),
-        acceptance_in_words(best.guarantee),
-        "",
-        f"Expected accuracy of predictions: {low:.0%} to {high:.0%} (90% interval over the draws of labels).",
-    ]
-    if not homophily_known:
-        lines.append("It is wide because the graph does not tell the homophily, the share of edges within a class:")
-    for homophily, accuracy in found.accuracy_by_homophily:
-        lines.append("  draws of homophily {:.0%} to {:.0%}: accuracy {:.0%} to {:.0%}".format(*homophily, *accuracy))
-    if not homophily_known:
-        lines.append("If you know it from elsewhere, say so: --set homophily=0.8, or 0.6,0.9 for a range.")
-    return lines
 
 
 def _alternatives(found: Plan) -> Table:

@@ -87,10 +87,14 @@ class Rehearsed:
         if found.accuracy is not None:
             yield (
                 f"Right about the silent people: {found.accuracy:.1%}; the control, label propagation on the same "
-                f"reports, {found.control:.1%}; the largest class for everybody {found.largest_class:.1%}. "
-                f"{found.homophily:.0%} of the links joined people with the same simulated answer."
+                f"reports, {found.control:.1%}; the largest class for everybody {found.largest_class:.1%}."
             )
-        yield "One draw of made-up answers: yours may follow the links more, or less. Nothing was kept."
+            yield (
+                f"That is for made-up answers that follow the links by {found.assortativity:.0%} (0% is chance; "
+                f"{found.homophily:.0%} of the links join people with the same answer). If yours do not follow the "
+                "links, expect no more than their largest class."
+            )
+        yield "Nothing was kept."
         yield (
             f"Next: {self._next}, which runs until Ctrl-C; then, in another terminal: "
             f"veilgraph invite {shlex.quote(self.folder)} --url https://..."

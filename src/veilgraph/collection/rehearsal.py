@@ -28,7 +28,7 @@ from veilgraph.datasets.csbm import draw_features
 from veilgraph.deploy import TrainingOptions, open_source, train
 from veilgraph.errors import RunError
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.label_fields import LabelFields
+from veilgraph.experiments.label_fields import LabelFields, assortativity
 from veilgraph.graph import Split
 from veilgraph.models.structure_only import StructureOnly
 from veilgraph.progress import Progress, no_progress
@@ -65,6 +65,7 @@ class Rehearsal:
         seconds: duration of all their answers together.
         page: what a phone loads.
         homophily: share of links that join two people with the same simulated answer; None without links.
+        assortativity: the homophily above chance, from 0 to 1.
         accuracy: share of the silent people whose simulated answer is predicted right; None without links.
         control: the same of the structure-only control.
         largest_class: the same of the most frequent simulated answer, given for everybody.
@@ -76,6 +77,7 @@ class Rehearsal:
     page: Page
     silent: int
     homophily: float | None = None
+    assortativity: float | None = None
     accuracy: float | None = None
     control: float | None = None
     largest_class: float | None = None
@@ -179,11 +181,15 @@ def rehearse(collection: Collection, *, address: str, seed: int = 0, progress: P
 
 
 def _simulated(collection: Collection, rng: np.random.Generator) -> PrivateGraph:
-    """Draw answers that vary smoothly over the graph, half as much as it allows."""
+    """Draw answers that vary smoothly over the graph, half as much as it allows.
+
+    They are about equally frequent: where nearly all are the same, nothing could be learned from a rehearsal.
+    """
     graph, schema = collection.graph, collection.campaign.schema
     if graph.num_edges:
         fields = LabelFields(graph=graph, num_classes=schema.num_classes, seed=int(rng.integers(2**31)))
-        labels = fields.draw(rng, wanted=fields.largest_assortativity / 2)
+        equal = np.full(schema.num_classes, 1 / schema.num_classes)
+        labels = fields.draw(rng, wanted=fields.largest_assortativity / 2, shares=equal)
     else:
         labels = rng.integers(schema.num_classes, size=graph.num_nodes)
     features = draw_features(labels, schema, _FEATURE_SIGNAL, rng)
@@ -206,6 +212,7 @@ def _learned(collection: Collection, private: PrivateGraph, answering: np.ndarra
         "control": accuracy(StructureOnly().fit(perturbed, split).predict(), private, silent),
         "largest_class": float((private.labels[silent] == counts.argmax()).mean()),
         "homophily": float((private.labels[first] == private.labels[second]).mean()),
+        "assortativity": assortativity(private.graph, private.labels),
     }
 
 

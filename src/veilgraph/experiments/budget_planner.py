@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from veilgraph.datasets import PrivateGraph
 from veilgraph.datasets.csbm import draw_features
 from veilgraph.errors import BudgetError, CampaignError, RunError
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.label_fields import LabelFields
+from veilgraph.experiments.label_fields import LabelFields, assortativity
 from veilgraph.experiments.simulation import feature_rng, label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Graph, Split
 from veilgraph.graph.clustering import cluster
@@ -41,6 +42,9 @@ NUM_SCENARIOS = 19
 NUM_COMPARED = 5
 """Scenarios in which all candidates are compared."""
 
+_NEAREST = 5
+"""Scenarios that tell what to expect at one assortativity."""
+
 FEATURE_SIGNALS = (0.0, 0.3)
 """Range of the dependence of features on the class, from 0 (none) to 1 (entirely)."""
 
@@ -63,15 +67,44 @@ class Scenario:
 
     Attributes:
         homophily: share of edges that join two people of one class.
+        assortativity: the homophily above chance, from 0 to 1.
         largest_class: share of the largest class.
         feature_signal: dependence of features on the class, from 0 (none) to 1 (entirely).
         accuracy: accuracy of the recommended candidate.
     """
 
     homophily: float
+    assortativity: float
     largest_class: float
     feature_signal: float
     accuracy: float
+
+
+@dataclass(frozen=True)
+class ScenarioGroup:
+    """Scenarios that have something in common, with the range of what differs between them."""
+
+    scenarios: tuple[Scenario, ...]
+
+    @property
+    def accuracy(self) -> Range:
+        """Range of the accuracy of the recommended candidate."""
+        return _range_of([scenario.accuracy for scenario in self.scenarios])
+
+    @property
+    def largest_class(self) -> Range:
+        """Range of the share of the largest class, which guessing it for everybody would reach."""
+        return _range_of([scenario.largest_class for scenario in self.scenarios])
+
+    @property
+    def homophily(self) -> Range:
+        """Range of the homophily."""
+        return _range_of([scenario.homophily for scenario in self.scenarios])
+
+    @property
+    def assortativity(self) -> Range:
+        """Range of the assortativity."""
+        return _range_of([scenario.assortativity for scenario in self.scenarios])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +150,7 @@ class Plan:
     Attributes:
         recommended: the recommended candidate.
         candidates: all candidates that were compared.
-        scenarios: all scenarios, by homophily.
+        scenarios: all scenarios, by assortativity.
         assumptions: assumptions of the simulations, in sentences.
     """
 
@@ -132,29 +165,33 @@ class Plan:
             "recommended": self.recommended.title,
             "expected accuracy, 90 % interval": f"{low:.0%} to {high:.0%}",
         }
-        for (least, most), (worst, best) in self.accuracy_by_homophily:
-            facts[f"... at homophily {least:.2f} to {most:.2f}"] = f"{worst:.0%} to {best:.0%}"
+        for group in self.thirds:
+            facts["... at assortativity {:.2f} to {:.2f}".format(*group.assortativity)] = (
+                "{:.0%} to {:.0%}, largest class {:.0%} to {:.0%}".format(*group.accuracy, *group.largest_class)
+            )
         privacy = self.recommended.guarantee.in_words(theorem_1=False)[:1]
         return html_table("Plan", facts, notes=[*privacy, *self.assumptions])
 
     @property
+    def all_scenarios(self) -> ScenarioGroup:
+        """All scenarios as one group."""
+        return ScenarioGroup(self.scenarios)
+
+    @property
     def expected_accuracy(self) -> Range:
         """A 90% interval: from the lowest accuracy of the scenarios to the highest."""
-        return _range_of([scenario.accuracy for scenario in self.scenarios])
+        return self.all_scenarios.accuracy
 
     @property
-    def largest_class(self) -> Range:
-        """Range of the share of the largest class in the scenarios, which guessing it for everybody would reach."""
-        return _range_of([scenario.largest_class for scenario in self.scenarios])
-
-    @property
-    def accuracy_by_homophily(self) -> tuple[tuple[Range, Range], ...]:
-        """Ranges of homophily and of accuracy of three groups of scenarios: those with low homophily first."""
+    def thirds(self) -> tuple[ScenarioGroup, ...]:
+        """Three groups of scenarios: those with low assortativity first."""
         groups = np.array_split(np.arange(len(self.scenarios)), min(3, len(self.scenarios)))
-        members = [[self.scenarios[i] for i in group] for group in groups]
-        return tuple(
-            (_range_of([s.homophily for s in each]), _range_of([s.accuracy for s in each])) for each in members
-        )
+        return tuple(ScenarioGroup(tuple(self.scenarios[i] for i in group)) for group in groups)
+
+    def near(self, assortativity: float) -> ScenarioGroup:
+        """Return the scenarios whose assortativity is nearest."""
+        nearest = sorted(self.scenarios, key=lambda each: abs(each.assortativity - assortativity))
+        return ScenarioGroup(tuple(nearest[:_NEAREST]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -184,8 +221,8 @@ class Beliefs:
 
     Attributes:
         label_share: share of the nodes that will report a label.
-        homophily: range of the homophily, if something is known about it. Default: all that the graph allows, where
-            twice as high an assortativity is twice as likely.
+        homophily: range of the homophily, if something is known about it. Default: each assortativity from 0 to the
+            largest that the graph allows is equally likely.
         feature_signal: range of the dependence of features on the class.
     """
 
@@ -352,26 +389,34 @@ class _Drawn:
         first, second = self.graph.edges
         return float((self.labels[first] == self.labels[second]).mean())
 
+    @cached_property
+    def assortativity(self) -> float:
+        return assortativity(self.graph, self.labels)
+
     def scenario(self, accuracy: float) -> Scenario:
         largest = float(np.bincount(self.labels).max() / len(self.labels))
         return Scenario(
-            homophily=self.homophily, largest_class=largest, feature_signal=self.feature_signal, accuracy=accuracy
+            homophily=self.homophily,
+            assortativity=self.assortativity,
+            largest_class=largest,
+            feature_signal=self.feature_signal,
+            accuracy=accuracy,
         )
 
 
 def _draw_scenarios(graph: Graph, schema: FeatureSchema, beliefs: Beliefs, seed: int) -> list[_Drawn]:
-    """Draw scenarios, one for each of as many equally likely ranges of the homophily, and sort them by it."""
+    """Draw scenarios, one for each of as many equally likely ranges, and sort them by assortativity."""
     fields, rng = LabelFields(graph=graph, num_classes=schema.num_classes, seed=seed), np.random.default_rng([seed, 4])
     drawn = []
     for quantile in (np.arange(NUM_SCENARIOS) + rng.random(NUM_SCENARIOS)) / NUM_SCENARIOS:
         if beliefs.homophily is None:
-            labels = fields.draw(rng, wanted=fields.largest_assortativity * math.sqrt(quantile))
+            labels = fields.draw(rng, wanted=fields.largest_assortativity * quantile)
         else:
             low, high = beliefs.homophily
             labels = fields.draw(rng, homophily=low + quantile * (high - low))
         signal = float(rng.uniform(*beliefs.feature_signal)) if schema.num_features else 0.0
         drawn.append(_Drawn(graph=graph, labels=labels, feature_signal=signal))
-    return sorted(drawn, key=lambda each: each.homophily)
+    return sorted(drawn, key=lambda each: each.assortativity)
 
 
 def simulated_accuracies(trials: Sequence[Trial]) -> Sequence[float]:

@@ -110,7 +110,12 @@ class LabelFields:
         return np.asarray(shares)
 
     def draw(
-        self, rng: np.random.Generator, *, wanted: float = 0.0, homophily: float | None = None
+        self,
+        rng: np.random.Generator,
+        *,
+        wanted: float = 0.0,
+        homophily: float | None = None,
+        shares: NDArray[np.float64] | None = None,
     ) -> NDArray[np.int64]:
         """Draw labels [nodes] with about the wanted assortativity, or the largest below it that the graph allows.
 
@@ -118,11 +123,12 @@ class LabelFields:
             rng: source of randomness.
             wanted: wanted assortativity.
             homophily: wanted share of edges within a class, instead of the assortativity.
+            shares: shares of the classes, [classes]; default: `draw_shares`.
         """
         known = 1.0 if homophily is None else homophily
-        shares = self.draw_shares(rng, homophily=known)
+        shares = self.draw_shares(rng, homophily=known) if shares is None else shares
         if homophily is not None:
-            wanted = _above_chance(homophily, shares)
+            wanted = above_chance(homophily, chance_homophily(shares))
         wanted = min(max(wanted, 0.0), self.largest_assortativity)
         kinds = [kind for kind, reached in self._reached.items() if reached >= wanted] or list(self._reached)
         labels, reached = self._field(kinds[rng.integers(len(kinds))], shares, known, rng)
@@ -132,7 +138,7 @@ class LabelFields:
             again = self._field(kinds[rng.integers(len(kinds))], shares, known, rng)
             labels, reached = max((labels, reached), again, key=lambda found: found[1])
         if homophily is not None:  # votes may have changed the shares
-            wanted = _above_chance(homophily, np.bincount(labels) / len(labels))
+            wanted = above_chance(homophily, chance_homophily(np.bincount(labels) / len(labels)))
         kept = min(max(wanted / max(reached, 1e-9), 0.0), 1.0)
         follow = self._following(kept, exponent=rng.random())
         mixed = np.where(rng.random(len(labels)) < follow, labels, rng.permutation(labels))
@@ -193,9 +199,9 @@ class LabelFields:
         return np.asarray(noise / noise.std(axis=0).clip(1e-12))
 
     def _has_shares(self, labels: NDArray[np.int64], shares: NDArray[np.float64]) -> bool:
-        """Return whether the votes left at least two classes, of about the wanted shares."""
+        """Return whether the votes left about the wanted shares, and at least half of each class."""
         found = np.bincount(labels, minlength=self.num_classes) / len(labels)
-        return bool((found > 0).sum() > 1 and np.abs(found - shares).sum() / 2 < _MAX_SHARE_ERROR)
+        return bool((found >= shares / 2).all() and np.abs(found - shares).sum() / 2 < _MAX_SHARE_ERROR)
 
     def _following(self, kept: float, *, exponent: float) -> NDArray[np.float64]:
         r"""Return the probability of each node to keep its class, :math:`1 - a d_v^{-\text{exponent}}` within 0..1.
@@ -246,11 +252,16 @@ def assortativity(graph: Graph, labels: NDArray[np.int64]) -> float:
     1.0
     """
     first, second = graph.edges
-    return _above_chance(float((labels[first] == labels[second]).mean()), np.bincount(labels) / len(labels))
+    chance = chance_homophily(np.bincount(labels) / len(labels))
+    return above_chance(float((labels[first] == labels[second]).mean()), chance)
 
 
-def _above_chance(homophily: float, shares: NDArray[np.float64]) -> float:
-    chance = chance_homophily(shares)
+def above_chance(homophily: float, chance: float) -> float:
+    """Return the assortativity r = (h - c) / (1 - c) of a homophily h, where chance alone gives c.
+
+    >>> above_chance(0.75, 0.5)
+    0.5
+    """
     return (homophily - chance) / (1 - chance)
 
 
