@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from benchmarks.__main__ import main
 
 from benchmarks.performance import suite
@@ -67,12 +66,6 @@ def test_a_full_run_without_the_data_sets_says_so_and_goes_on(monkeypatch: pytes
     assert found["table2"] == {"left_out": "needs data sets that are not there: veilgraph lab data cora --fetch"}
     assert found["growth"]["exponent"] == pytest.approx(1)
     assert json.loads(json.dumps(found)) == found
-
-
-def test_growth_has_a_row_for_each_size() -> None:
-    found = suite.measure_growth(grow, torch.device("cpu"), lambda *news: None)
-    assert found["rows"][-1] == {"nodes": 10**6, "edges": 10**7, "seconds": 100.0, "peak GiB": 1.0}
-    assert found["exponent"] == pytest.approx(1)
 
 
 def test_an_unknown_device_is_refused_before_anything_is_measured(capsys: Capture, tmp_path: Path) -> None:

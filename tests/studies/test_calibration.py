@@ -57,10 +57,3 @@ def test_bins_hold_all_scored_nodes_and_certainty_is_in_the_last_one() -> None:
     assert bins[:-1].sum() == 0
     with pytest.raises(GraphError, match="none of the nodes"):
         calibration_bins(predictions(1.0, 400), PRIVATE, np.zeros(400, dtype=np.bool_))
-
-
-def test_over_and_underconfidence_do_not_cancel_between_bins() -> None:
-    # 200 nodes of confidence 0.5 that are all hits, 200 of confidence 0.9 that have 80 hits: |1 - 0.5| and |0.4 - 0.9|.
-    mixed = np.where((np.arange(400) < 200)[:, None], predictions(0.5, 200), predictions(0.9, 280))
-    bins = calibration_bins(mixed, PRIVATE, np.ones(400, dtype=np.bool_))
-    assert calibration_error(bins) == pytest.approx(0.5, abs=1e-12)

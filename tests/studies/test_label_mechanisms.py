@@ -6,9 +6,7 @@ import itertools
 import math
 
 import pytest
-from studies.label_mechanisms import COMPARED, of_sets, of_unary, rows
-
-from veilgraph.privacy.mechanisms import GRR, SubsetSelection
+from studies.label_mechanisms import COMPARED, of_unary, rows
 
 
 def information(likelihood: list[list[float]]) -> float:
@@ -29,15 +27,6 @@ def test_the_information_of_unary_reports_is_that_of_all_reports(k: int, epsilon
         for true in range(k)
     ]
     assert of_unary(k, epsilon)[0] == pytest.approx(information(likelihood))
-
-
-@pytest.mark.parametrize("mechanism", [GRR(5, 1.0), SubsetSelection(5, 0.5), SubsetSelection(6, 1.0, 4)], ids=repr)
-def test_the_information_of_sets_is_that_of_all_reports(mechanism: GRR | SubsetSelection) -> None:
-    reports = list(mechanism.reports())
-    likelihood = [
-        [float(mechanism.probability(report, record)) for report in reports] for record in mechanism.records()
-    ]
-    assert of_sets(mechanism)[0] == pytest.approx(information(likelihood))
 
 
 def test_no_other_mechanism_beats_subset_selection_at_its_best_size() -> None:

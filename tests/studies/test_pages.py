@@ -98,11 +98,6 @@ def test_words_may_quote_an_older_table_beside_it_alone(
     assert problems(f"# One\n\n{quoted}\n# Two\n\n{written(MARKERS, results)}", results)
 
 
-def test_what_is_not_given_again_stays(small: StoredResult, tmp_path: Path) -> None:
-    again = take("small", TABLE.replace("64.0", "66.0"), {"seeds": "0 to 4"}, folder=tmp_path)
-    assert again == replace(small, seeds="0 to 4", rows=[["Cora", "66.0 ± 1.9"], small.rows[1]])
-
-
 def test_a_new_result_needs_to_say_how_it_was_measured(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="give --command, --data, --device too"):
         take("small", TABLE, {}, folder=tmp_path)

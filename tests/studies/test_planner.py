@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from studies.planner import SEEDS, Cell, label_alone, measure, table
+from studies.planner import SEEDS, Cell, measure, table
 
 from veilgraph.datasets import csbm
 from veilgraph.datasets.archive import Archive
@@ -21,12 +21,6 @@ def written(folder: Path) -> Path:
     )
     archive.write(path := folder / "small.npz")
     return path
-
-
-def test_a_data_set_is_read_without_its_features(tmp_path: Path) -> None:
-    private = label_alone(written(tmp_path))
-    assert private.schema.num_features == 0
-    assert (private.labels == PRIVATE.labels).all()
 
 
 def test_a_cell_compares_the_interval_with_the_true_labels(tmp_path: Path) -> None:

@@ -48,10 +48,6 @@ def test_the_table_has_a_row_for_every_stage() -> None:
     assert "| all but bags | 7 s, 0.98 GiB | 70 s, 9.77 GiB | 1.00 | 1.00 |" in lines
 
 
-def test_the_figure_says_in_words_what_it_shows() -> None:
-    assert "1,000 nodes: 8 s, 0.98 GiB; 10,000 nodes: 80 s, 9.77 GiB" in growth.figure(SIZES)
-
-
 def test_sizes_are_kept_and_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "growth.json").write_text(json.dumps(SIZES[:1]))
     measured: list[list[str]] = []

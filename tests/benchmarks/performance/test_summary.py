@@ -93,13 +93,6 @@ def test_three_files_are_written(tmp_path: Path) -> None:
     assert set(re.findall(r"https?://[^\"' ]+", figure)) == {"http://www.w3.org/2000/svg"}
 
 
-def test_the_figure_speaks_and_is_the_same_twice() -> None:
-    figure = draw(report(table2=TABLE2))
-    assert "features: 50 times faster" in figure
-    assert "Table 2, RGNN, 240 runs: 100 times faster" in figure
-    assert figure == draw(report(table2=TABLE2))
-
-
 def test_the_page_is_rewritten_between_its_marks_only(tmp_path: Path) -> None:
     write(report(), tmp_path / "bench")
     (tmp_path / "docs" / "images").mkdir(parents=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from studies.grids.claims import Claim, Verdict, judge_claims, wins_and_losses
 
@@ -34,11 +36,37 @@ def test_results_like_the_papers_confirm_its_claims() -> None:
     assert [claim.name for claim in claims if claim.verdict is not Verdict.CONFIRMED] == []
 
 
-@pytest.mark.parametrize(
-    ("graphsage", "verdict"), [(0.3, Verdict.CONFIRMED), (0.6, Verdict.NOT_CONFIRMED), (0.9, Verdict.REFUTED)]
-)
-def test_rgnn_above_graphsage(graphsage: float, verdict: Verdict) -> None:
-    assert judged({"table2": table2(graphsage=graphsage)}, "GraphSAGE in every").verdict is verdict
+VERDICTS = (Verdict.CONFIRMED, Verdict.NOT_CONFIRMED, Verdict.REFUTED)
+
+
+# For each claim: results, and the three values of their argument that confirm it, leave it open, and refute it.
+JUDGED: dict[str, tuple[Callable[[float], ResultsByExperiment], tuple[float, float, float]]] = {
+    "GraphSAGE in every": (lambda sage: {"table2": table2(graphsage=sage)}, (0.3, 0.6, 0.9)),
+    "LPGNN in 39": (lambda lpgnn: {"table2": table2(lpgnn=lpgnn)}, (0.5, 0.6, 0.7)),
+    "On Student": (
+        lambda mean: {"table1": [ceiling(mean, dataset="student")], "table2": table2()},
+        (0.55, 0.6005, 0.7),
+    ),
+    "above GCN as the backbone": (lambda gcn: {"fig_backbones": backbones(gcn=gcn)}, (0.5, 0.6, 0.7)),
+    "worst": (lambda features: {"ablation": ablation(features=features)}, (0.2, 0.4, 0.6)),
+    "Every component": (lambda llp: {"ablation": ablation(llp=llp)}, (0.45, 0.5, 0.6)),
+    "drastic": (lambda gain: {"fig_hops": hops(first_gain=gain)}, (0.1, 0.0495, 0.01)),
+    "hurts at large": (lambda loss: {"fig_hops": hops(label_loss=loss)}, (0.01, 0.0, -0.01)),
+    "helps at small": (lambda loss: {"fig_hops": hops(label_loss=loss)}, (0.01, 0.0, -0.01)),
+}
+
+
+@pytest.mark.parametrize("words", JUDGED)
+def test_a_claim_is_confirmed_open_or_refuted_as_its_rows_say(words: str) -> None:
+    results, values = JUDGED[words]
+    assert tuple(judged(results(value), words).verdict for value in values) == VERDICTS
+
+
+def test_the_best_bags_are_judged_by_their_place_and_their_lead() -> None:
+    for words, name, best, other in (("best α", "best_weight", 1.0, 20.0), ("best C", "best_number", 128, 32)):
+        cases = ({name: best, "lead": 0.05}, {name: best, "lead": 0.0001}, {name: other, "lead": 0.05})
+        found = [judged({"fig_alpha_clusters": bags(**each)}, words).verdict for each in cases]  # type: ignore[arg-type]
+        assert tuple(found) == VERDICTS
 
 
 def test_a_single_clear_loss_refutes_everywhere() -> None:
@@ -57,80 +85,8 @@ def test_a_setting_that_is_missing_leaves_the_claim_open() -> None:
     assert claim.evidence.startswith("40 of 48 comparisons are finished.")
 
 
-@pytest.mark.parametrize(
-    ("lpgnn", "verdict"), [(0.5, Verdict.CONFIRMED), (0.6, Verdict.NOT_CONFIRMED), (0.7, Verdict.REFUTED)]
-)
-def test_rgnn_above_lpgnn_is_counted(lpgnn: float, verdict: Verdict) -> None:
-    claim = judged({"table2": table2(lpgnn=lpgnn)}, "LPGNN in 39")
-    assert claim.verdict is verdict
-    assert "at the same user-level ε: RGNN above in 48 of 48" in claim.evidence or lpgnn == 0.7
-
-
-@pytest.mark.parametrize(
-    ("without_private", "verdict"), [(0.55, Verdict.CONFIRMED), (0.6005, Verdict.NOT_CONFIRMED), (0.7, Verdict.REFUTED)]
-)
-def test_student_reaches_the_ceiling(without_private: float, verdict: Verdict) -> None:
-    found = {"table1": [ceiling(without_private, dataset="student")], "table2": table2()}
-    assert judged(found, "On Student").verdict is verdict
-
-
-@pytest.mark.parametrize(
-    ("gcn", "verdict"), [(0.5, Verdict.CONFIRMED), (0.6, Verdict.NOT_CONFIRMED), (0.7, Verdict.REFUTED)]
-)
-def test_gcn_is_behind(gcn: float, verdict: Verdict) -> None:
-    assert judged({"fig_backbones": backbones(gcn=gcn)}, "above GCN as the backbone").verdict is verdict
-
-
-@pytest.mark.parametrize(
-    ("features", "verdict"), [(0.2, Verdict.CONFIRMED), (0.4, Verdict.NOT_CONFIRMED), (0.6, Verdict.REFUTED)]
-)
-def test_without_features_is_worst(features: float, verdict: Verdict) -> None:
-    assert judged({"ablation": ablation(features=features)}, "worst").verdict is verdict
-
-
-@pytest.mark.parametrize(
-    ("llp", "verdict"), [(0.45, Verdict.CONFIRMED), (0.5, Verdict.NOT_CONFIRMED), (0.6, Verdict.REFUTED)]
-)
-def test_every_component_helps(llp: float, verdict: Verdict) -> None:
-    claim = judged({"ablation": ablation(llp=llp)}, "Every component")
-    assert claim.verdict is verdict
-    assert "LLP on DBLP: " in claim.evidence
-
-
-@pytest.mark.parametrize(
-    ("weight", "lead", "verdict"),
-    [(1.0, 0.05, Verdict.CONFIRMED), (1.0, 0.0001, Verdict.NOT_CONFIRMED), (20.0, 0.05, Verdict.REFUTED)],
-)
-def test_best_weight(weight: float, lead: float, verdict: Verdict) -> None:
-    assert judged({"fig_alpha_clusters": bags(best_weight=weight, lead=lead)}, "best α").verdict is verdict
-
-
-@pytest.mark.parametrize(
-    ("number", "lead", "verdict"),
-    [(128, 0.05, Verdict.CONFIRMED), (128, 0.0001, Verdict.NOT_CONFIRMED), (32, 0.05, Verdict.REFUTED)],
-)
-def test_best_number_of_bags(number: int, lead: float, verdict: Verdict) -> None:
-    assert judged({"fig_alpha_clusters": bags(best_number=number, lead=lead)}, "best C").verdict is verdict
-
-
 def test_an_unfinished_sweep_of_bags_is_not_judged() -> None:
     assert judged({"fig_alpha_clusters": bags()[:-1]}, "best C").verdict is Verdict.NOT_RUN
-
-
-@pytest.mark.parametrize(
-    ("gain", "verdict"), [(0.1, Verdict.CONFIRMED), (0.0495, Verdict.NOT_CONFIRMED), (0.01, Verdict.REFUTED)]
-)
-def test_drastic_gain_means_five_points(gain: float, verdict: Verdict) -> None:
-    assert judged({"fig_hops": hops(first_gain=gain)}, "drastic").verdict is verdict
-
-
-@pytest.mark.parametrize(
-    ("loss", "verdict"), [(0.01, Verdict.CONFIRMED), (0.0, Verdict.NOT_CONFIRMED), (-0.01, Verdict.REFUTED)]
-)
-def test_label_hops_on_dblp(loss: float, verdict: Verdict) -> None:
-    found = {"fig_hops": hops(label_loss=loss)}
-    assert judged(found, "hurts at large").verdict is verdict
-    assert judged(found, "helps at small").verdict is verdict
 
 
 def test_one_seed_confirms_and_refutes_nothing() -> None:

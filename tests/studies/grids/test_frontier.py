@@ -38,27 +38,24 @@ def published(
     return PublishedAccuracy(dataset=dataset, epsilon_x=epsilon_x, epsilon_y=epsilon_y, mean=mean, std=0.01)
 
 
-@pytest.mark.parametrize(("accuracy", "epsilon"), [(0.5, 0.5), (0.4, 0.25 * math.sqrt(2)), (0.9, 4.0)])
-def test_needed_epsilon_is_on_the_line_between_points(accuracy: float, epsilon: float) -> None:
+@pytest.mark.parametrize(
+    ("accuracy", "epsilon"), [(0.5, 0.5), (0.4, 0.25 * math.sqrt(2)), (0.9, 4.0), (0.7, 2.0), (0.2, 0.25)]
+)
+def test_needed_epsilon_is_on_the_line_between_points_of_the_running_maximum(accuracy: float, epsilon: float) -> None:
+    """The running maximum goes from (1, 0.5) to (4, 0.9); 0.7 is half-way over log epsilon. 0.2 is below all points."""
     needed = epsilon_needed(POINTS, accuracy)
     assert needed is not None
     assert needed.epsilon == pytest.approx(epsilon)
-    assert not needed.at_most
+    assert needed.at_most == (accuracy == 0.2)
+    assert str(epsilon_needed([(1.0, 0.5), (2.0, 0.6)], 0.501)) == "1.01", "it is rounded up"
 
 
-def test_a_dip_does_not_count_against_the_running_maximum() -> None:
-    """The running maximum goes from (1, 0.5) to (4, 0.9); 0.7 is half-way over log epsilon."""
-    needed = epsilon_needed(POINTS, 0.7)
-    assert needed is not None
-    assert needed.epsilon == pytest.approx(2.0)
-    assert needed.measured == 4.0
-
-
-def test_the_smallest_total_is_a_bound() -> None:
-    needed = epsilon_needed(POINTS, 0.2)
-    assert needed is not None
-    assert (needed.epsilon, needed.measured, needed.at_most) == (0.25, 0.25, True)
-    assert str(needed) == "≤ 0.25"
+def test_without_rows_there_is_nothing() -> None:
+    assert prices(frontier(), [published(0.5, dataset="elsewhere")]) == []
+    assert price_sheet([control(0.5)], [published(0.5)]) is None
+    rows = [each for each in frontier() if each.method != "veil_labels"]
+    assert (split_cases(rows), split_sheet(rows)) == ([], None)
+    assert (frontier_panels([control(0.5)], [POINT]), frontier_overview([control(0.5)], [POINT])) == ([], None)
 
 
 def test_an_accuracy_that_is_never_reached_has_no_price() -> None:
@@ -66,13 +63,6 @@ def test_an_accuracy_that_is_never_reached_has_no_price() -> None:
     assert epsilon_needed([], 0.1) is None
     price = Price(published=published(0.91), veil=None, control=None)
     assert price.ratio == price.measured_ratio == price.control_ratio == math.inf
-
-
-def test_needed_epsilon_is_rounded_up() -> None:
-    needed = epsilon_needed([(1.0, 0.5), (2.0, 0.6)], 0.501)
-    assert needed is not None
-    assert 1.0 < needed.epsilon < 1.01
-    assert str(needed) == "1.01"
 
 
 def test_the_papers_accuracies_cost_what_they_spend() -> None:
@@ -90,11 +80,6 @@ def test_ratio_is_to_the_true_epsilon() -> None:
     assert price.ratio == pytest.approx(0.25)
     assert price.control_ratio == pytest.approx(2**0.2 / 4)
     assert price.measured_ratio == pytest.approx(0.25)
-
-
-def test_a_graph_that_was_not_run_has_no_price() -> None:
-    assert prices(frontier(), [published(0.5, dataset="elsewhere")]) == []
-    assert price_sheet([control(0.5)], [published(0.5)]) is None
 
 
 def test_prices_in_words_count_half_and_the_median() -> None:
@@ -137,12 +122,6 @@ def test_regret_is_what_the_label_alone_loses_to_the_best_split(lead: float, bes
     assert f"in {close} of 30 cases; its largest regret is {100 * regret:.1f} points" in splits_in_words(cases)
 
 
-def test_a_split_without_the_label_alone_is_no_case() -> None:
-    rows = [each for each in frontier() if each.method != "veil_labels"]
-    assert split_cases(rows) == []
-    assert split_sheet(rows) is None
-
-
 def test_split_sheet_shows_every_share() -> None:
     sheet = split_sheet(frontier())
     assert sheet is not None
@@ -178,15 +157,3 @@ def test_published_points_stand_at_their_true_epsilon_on_their_graph() -> None:
     assert "RGNN, published: 4: 77.0" in panels["Cora"]
     assert "published" not in panels["DBLP"]
     assert "Not private: 80.0." in panels["DBLP"]
-
-
-def test_one_curve_of_one_seed_is_drawn() -> None:
-    alone = flat(0.5, seeds=1, method="veil_labels", epsilon_x=None, epsilon_y=1.0, epsilon_user_level=1.0)
-    [panel] = frontier_panels([alone], [])
-    assert "Veil, label alone: 1: 50.0" in panel.svg
-    assert "nan" not in panel.svg
-
-
-def test_without_rows_there_is_no_figure() -> None:
-    assert frontier_panels([control(0.5)], [POINT]) == []
-    assert frontier_overview([control(0.5)], [POINT]) is None

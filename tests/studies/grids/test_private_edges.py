@@ -84,10 +84,3 @@ def test_what_was_not_run_is_a_dash_and_nothing_at_all_is_no_table() -> None:
     assert sheet.table.rows[0][3:] == ("–", "–", sheet.table.rows[0][5], "–", "–", "–", "–", "– / 4 / –")
     assert private_edges_sheet([]) is None
     assert private_edges_panels([]) == []
-
-
-def test_each_panel_speaks_its_numbers_with_the_relation() -> None:
-    (panel,) = private_edges_panels(results())
-    assert panel.title == "Facebook, labels ε_y = 2, 75 %"
-    for words in ("Histogram, one entry: 4: 86.0", "Class, any two lists: 4: 78.0", "Own label alone: 31.0"):
-        assert words in panel.svg

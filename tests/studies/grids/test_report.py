@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from studies.grids.report import write_report
 
-from tests.support.result_rows import TITLES, ablation, beyond, ceiling, control, everything, frontier, row
+from tests.support.result_rows import TITLES, ablation, beyond, everything, frontier
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +50,3 @@ def test_claims_about_the_experiments_that_were_asked_for_are_judged(tmp_path: P
     )
     assert "| not run yet |" in part
     assert "K\\_x = 0 to 2" not in part
-
-
-def test_hostile_names_stay_in_their_cells(tmp_path: Path) -> None:
-    hostile = "<b>|x"
-    veil = row(0.5, dataset=hostile, method="veil_labels", epsilon_x=None, epsilon_y=1.0, epsilon_user_level=1.0)
-    rows = [veil, control(0.4, dataset=hostile), ceiling(0.4, dataset=hostile)]
-    text = write_report({"frontier": rows}, {"frontier": "F"}, tmp_path).read_text(encoding="utf-8")
-    assert r"\<b>\|x" in text

@@ -82,8 +82,3 @@ def test_the_highest_mean_is_bold_and_a_missing_method_is_a_dash() -> None:
     assert second.count(" – ") == 5
     assert to_latex(sheet.table).count(r"\textbf{70.0~$\pm$~0.0}") == 1
     assert [record["at_or_above_every_rival_within_noise"] for record in sheet.records] == ["yes", None]
-
-
-def test_without_results_there_is_no_table() -> None:
-    assert rivals_sheet([]) is None
-    assert rivals_in_words([method("spectral", 0.6)]) == ""

@@ -6,7 +6,7 @@ import math
 
 import pytest
 from studies.grids.differences import PublishedDifference
-from studies.grids.veil_comparison import Opponent, features_in_words, veil_panels, veil_sheet, veil_tallies
+from studies.grids.veil_comparison import Opponent, veil_sheet, veil_tallies
 
 from tests.support.result_rows import WOBBLE, beyond, control, flat, row
 
@@ -55,14 +55,3 @@ def test_the_sheet_has_a_record_for_each_comparison() -> None:
     assert (first["User-level ε"], first["Control"].split()[-1]) == ("13", "0.5)")  # the control spends less
     assert "ε = " not in first["LPGNN"]
     assert veil_sheet([control(0.5)]) is None
-
-
-def test_the_gain_from_features_is_reported() -> None:
-    assert "gains 0.0 points in the mean of 52 settings" in features_in_words(beyond())
-    assert features_in_words([row(0.5, method="veil")]) == ""
-
-
-def test_each_panel_speaks_the_distance_to_an_opponent() -> None:
-    names = [panel.name for panel in veil_panels(beyond())]
-    assert names == ["beyond-rgnn-published", "beyond-rgnn", "beyond-lpgnn_equal", "beyond-structure_only"]
-    assert veil_panels([control(0.5)]) == []
