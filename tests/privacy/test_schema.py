@@ -402,8 +402,9 @@ def test_public_columns_are_kept_by_a_file_in_the_order_of_their_names(tmp_path:
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ('[[columns]]\nname = "age"\n[[public]]\nname = "age"', "column 'age' is asked and public"),
-        ('[[columns]]\nname = "age"\n[[public]]\nname = "age "', "the columns 'age' and 'age ' look alike"),
+        ('[[columns]]\nname = "age"\n[[public]]\nname = "age"', "'age' is asked and 'age' is public"),
+        ('[[columns]]\nname = "age"\n[[public]]\nname = "Age"', "'age' is asked and 'Age' is public"),
+        ('[[columns]]\nname = "age"\n[[public]]\nname = "age "', "'age' is asked and 'age ' is public"),
         ("[[public]]\nname = 1", "every public column needs a name"),
         ('[[public]]\nname = "age"\nsize = 3', "public column 'age': unknown key 'size'"),
         ('[[public]]\nname = "age"\nkind = "colour"', "kind is 'colour'; use number, category, date or embedding"),

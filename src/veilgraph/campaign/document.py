@@ -26,7 +26,8 @@ from veilgraph.campaign.rounds import Rounds
 from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
 from veilgraph.privacy.accounting import Guarantee
-from veilgraph.privacy.plain_text import counted, look, quote, quoted_lines
+from veilgraph.privacy.plain_text import counted, quote, quoted_lines
+from veilgraph.privacy.public_columns import check_not_asked
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import canonical_json, content_id, expect_object, parse_strict
 
@@ -80,11 +81,7 @@ class Campaign:
 
     def __post_init__(self) -> None:
         check_texts(self.notice.texts, self.schema, self.label_name)
-        if look(self.label_name) in {look(column.name) for column in self.notice.public}:
-            raise CampaignError(
-                f"'{self.label_name}' is asked and public: what is known without asking costs no epsilon, so take it "
-                "out of the public columns"
-            )
+        check_not_asked([self.label_name], self.notice.public)
         self.asked.check_round(self.notice.open_round)
 
     @classmethod

@@ -18,6 +18,7 @@ from veilgraph.errors import GraphError
 from veilgraph.graph import Graph, PublicAttributes, read_public, read_table
 from veilgraph.graph.io import edge_columns, ids_of
 from veilgraph.privacy.mechanisms.base import check_codes
+from veilgraph.privacy.public_columns import check_not_asked
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
 
 if TYPE_CHECKING:
@@ -122,10 +123,7 @@ def from_tables(*, edges: Path, nodes: Path, schema: Path | FeatureSchema, label
     _require(records, "id", nodes, "it names the nodes")
     _require(records, label, nodes, "it was given as the label")
     ids = ids_of(records, nodes)
-    if label in {column.name for column in declared.public}:
-        raise GraphError(
-            f"'{label}' is the label and public: what is asked is private, so take it out of the public columns"
-        )
+    check_not_asked([label], declared.public)
     links = read_table(edges)
     graph = Graph.from_table(links[edge_columns(list(links.columns), edges)].map(str), nodes=ids)
     return PrivateGraph(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from veilgraph.errors import SchemaError
-from veilgraph.privacy.plain_text import misleading_character
+from veilgraph.privacy.plain_text import look, misleading_character
 
 KINDS = ("number", "category", "date", "embedding")
 """What a public column may hold; a table of text is read by it."""
@@ -49,6 +49,23 @@ or leave it out
     def document(self) -> dict[str, str]:
         """Name and declared kind, as a schema has them."""
         return {"name": self.name} | ({} if self.kind is None else {"kind": self.kind})
+
+
+def check_not_asked(asked: Iterable[str], public: Iterable[PublicColumn]) -> None:
+    """Refuse a column that is asked and public, also if its name is in other letters: `age` and `Age` are one thing.
+
+    >>> check_not_asked(["age"], [PublicColumn(name="Age")])
+    Traceback (most recent call last):
+    veilgraph.errors.SchemaError: 'age' is asked and 'Age' is public: what is known without asking costs no epsilon, \
+so take one of the two out of the schema
+    """
+    known = {look(column.name).casefold(): column.name for column in public}
+    for name in asked:
+        if (other := known.get(look(name).casefold())) is not None:
+            raise SchemaError(
+                f"'{name}' is asked and '{other}' is public: what is known without asking costs no epsilon, so take "
+                "one of the two out of the schema"
+            )
 
 
 def parse_public(stated: object) -> tuple[PublicColumn, ...]:

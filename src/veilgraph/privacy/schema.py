@@ -26,7 +26,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import DomainError, SchemaError
 from veilgraph.privacy.notebook_table import html_table, listed
 from veilgraph.privacy.plain_text import look_alikes, misleading_character
-from veilgraph.privacy.public_columns import PublicColumn
+from veilgraph.privacy.public_columns import PublicColumn, check_not_asked
 
 NO_LABEL = -1
 """Code of a node whose label is unknown, even to the person."""
@@ -185,12 +185,8 @@ class FeatureSchema:
         if twice := [name for name, times in Counter(self._column_names).items() if times > 1]:
             raise SchemaError(f"column '{twice[0]}' is declared twice")
         _refuse_look_alikes("the columns", self._column_names)
-        if both := {column.name for column in self.public} & set(self._column_names):
-            raise SchemaError(
-                f"column '{min(both)}' is asked and public: what is known without asking costs no epsilon, so take it "
-                "out of the columns"
-            )
-        _refuse_look_alikes("the columns", [*self._column_names, *(column.name for column in self.public)])
+        check_not_asked(self._column_names, self.public)
+        _refuse_look_alikes("the public columns", [column.name for column in self.public])
         if self.group < 1:
             raise SchemaError(f"group is {self.group}: merge 1 column (none) or more")
         if self.group > 1 and not self.columns:

@@ -56,6 +56,9 @@ _MAX_REFITS, _SETTLED = 4, 0.02
 _DEGREE_COLUMNS = 3
 """Number of columns by which the bias of the pool may depend on a node's degree."""
 
+_GAIN = 0.5
+"""Standard errors by which views of public attributes must explain reports better: odds of two to one."""
+
 _TINY = 1e-30
 """Probability below which a class counts as impossible, so that logarithms are finite."""
 
@@ -90,6 +93,9 @@ class Veil(Method):
     log-likelihood of out-of-fold label reports by more than the number of added weights. A node's own label report
     counts once: p_v P(y'_v | .) with p_v from the training set without it.
 
+    Views of public attributes enter if they explain out-of-fold reports better by half a standard error of the gain.
+    Otherwise Veil is what it is without attributes.
+
     Some label reports may not be randomized. If that explains the reports left out better, with odds of 100 to 1 for
     each class, views and pool are fitted again with the channel of `Contamination`. Public attributes are no evidence
     for it: a class that depends little on them would look like people who name it whatever is true.
@@ -107,7 +113,7 @@ class Veil(Method):
         pool_: After fitting, the opinion pool of the views.
         feature_pool_: After fitting, the pool with feature likelihoods; None if they do not improve it.
         contamination_: After fitting, the label reports that were not randomized; None if none were found.
-        public_: After fitting, the names of the public columns that it read; none without public attributes.
+        public_: After fitting, the names of the public columns that it uses; none if they do not improve it.
         probabilities_: After fitting, class probabilities of the fitted graph, [nodes, classes].
         conformal_: After fitting, the coverage of sets of classes.
 
@@ -302,11 +308,17 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]], memory: int, checkpoint: ViewChe
         structure = partial(_fit_structure, operators=operators, seed=method.seed, checkpoint=checkpoint)
         fit = _fit_contaminated(structure(shared), structure)
         contamination, calibration, terms = fit.labels.contamination, fit.calibration, fit.terms
-        pool = _pool_of_views(list(calibration), terms, fit.labels) if perturbed.public is not None else fit.pool
+        pool, public = fit.pool, tuple[str, ...]()
+        if perturbed.public is not None:
+            wider = _pool_of_views(list(calibration), terms, fit.labels)
+            if _explains_more(wider, pool, _out_of_fold(terms, fit.labels), fit.labels):
+                pool, public = wider, perturbed.public.names
+        used = len(pool.weights)
+        calibration, terms = dict(list(calibration.items())[:used]), terms[:used]
 
         def finish(task: FitTask[Veil]) -> None:
             fitted, labels = task.method, _cross_fitting(task.method, task.perturbed, contamination)
-            fitted.contamination_, fitted.public_ = contamination, _names_of(task.perturbed.public)
+            fitted.contamination_, fitted.public_ = contamination, public
             feature_pool = _fit_feature_pool(pool, terms, labels, operators)
             fitted.calibration_, fitted.pool_, fitted.feature_pool_ = dict(calibration), pool, feature_pool
             pooled = _pooled(pool, feature_pool, terms, labels, operators)
@@ -365,6 +377,29 @@ def _pool_of_views(names: Sequence[str], terms: Tensor, labels: CrossFitting) ->
     """Fit the pool of the first views, of these names."""
     held_out = _out_of_fold(terms[: len(names)], labels)
     return fit_pool(held_out, labels, model_averaging_weights(held_out, labels, _prior_weights(names, labels.device)))
+
+
+def _explains_more(wider: OpinionPool, pool: OpinionPool, held_out: Tensor, labels: CrossFitting) -> bool:
+    r"""Tell whether a pool with more views explains out-of-fold reports better by `_GAIN` standard errors.
+
+    The gain of a report is the difference of the log-likelihoods of both pools. Its sum over n reports has the standard
+    error :math:`\sqrt n` times the standard deviation of one gain.
+
+    Args:
+        wider: The pool of all views.
+        pool: The pool of the first views.
+        held_out: Out-of-fold terms of all views, [terms, reports, classes].
+        labels: The reports.
+    """
+    first = held_out[: len(pool.weights)]
+    more, fewer = (
+        labels.likelihood.log_likelihood(_combine_held_out(each, terms, labels)).double()
+        for each, terms in ((wider, held_out), (pool, first))
+    )
+    gains = more - fewer
+    sums = torch.stack([gains.sum(), gains.square().sum(), gains.new_tensor(float(len(gains)))])
+    total, squares, count = labels.reports.communicator.all_reduce_sum(sums).tolist()
+    return bool(total > _GAIN * math.sqrt(max(squares - total**2 / count, 0.0)))
 
 
 def _fit_contaminated(
