@@ -139,6 +139,87 @@ def test_a_kept_answer_is_shown_again_without_the_list(page: Page) -> None:
         assert text(page, "raw") == said
 
 
+# --- Names to choose from --------------------------------------------------------------------------------------------
+
+CONTACT_NAMES = {"u0": "Anna Weber", "u1": "Zoë Núñez", "u2": "Мария Петрова", "u3": "فاطمة حسن", "ü": "Anna Weber"}
+
+
+def search(page: Page, typed: str) -> list[str]:
+    """Type into the field that finds contacts; return who is offered."""
+    page.run(
+        f"(() => {{ const field = document.getElementById('contact-search'); field.value = {json.dumps(typed)};"
+        "field.dispatchEvent(new Event('input')); })()"
+    )
+    page.until("document.getElementById('contact-status').textContent")
+    offered: list[str] = page.run("[...document.querySelectorAll('#contact-found li')].map(each => each.textContent)")
+    return offered
+
+
+def choose(page: Page) -> None:
+    page.run("document.querySelector('#contact-found button').click()")
+
+
+def chosen(page: Page) -> list[str]:
+    found: list[str] = page.run("[...document.querySelectorAll('#contact-chosen li')].map(each => each.textContent)")
+    return found
+
+
+@needs_axe
+@pytest.mark.parametrize("tag", ["en", "ar"])
+def test_contacts_are_chosen_by_name_and_the_server_learns_no_name(page: Page, tag: str) -> None:
+    """Case and accents do not matter, people of one name differ by number, and the draw takes the numbers."""
+    with serving_wave(waves_of(CLASS)[1]) as collector:
+        collector.contact_names = CONTACT_NAMES
+        prefer(page, tag)
+        ready(page, collector.url + INVITATION, width=390)
+        assert search(page, "nunez") == ["Zoë Núñez (u1)"]
+        choose(page)
+        assert search(page, "МАРИЯ") == ["Мария Петрова (u2)"]
+        assert search(page, "anna") == ["Anna Weber (u0)", "Anna Weber (ü)"]
+        assert search(page, "فاطمة") == ["فاطمة حسن (u3)"]
+        assert search(page, "nobody") == []
+        assert search(page, "U3") == ["فاطمة حسن (u3)"]
+        choose(page)
+        assert [each.removesuffix(" ×") for each in chosen(page)] == ["Zoë Núñez (u1)", "فاطمة حسن (u3)"]
+        assert violations(page) == []
+        assert page.run("document.documentElement.scrollWidth") == 390
+        page.run("document.querySelector('#contact-chosen button').click()")
+        page.run(CHECK)
+        page.until("!document.getElementById('checking').hidden")
+        assert "فاطمة حسن (u3)" in text(page, "entered")
+        assert "Zoë" not in text(page, "entered")
+        assert not shown(page, "unlisted")
+        page.run("document.getElementById('consent').click();" + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        # Once that there are names, once all of them, for the person who answers: the contacts are in no request.
+        assert collector.names_asked == [("/v1/contact-names", None), ("/v1/contact-names/u0", "Bearer t0ken")]
+        kept = page.run("JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
+        assert not any(name in kept for name in CONTACT_NAMES.values())
+        assert page.complaints == []
+
+
+def test_the_names_are_asked_for_by_who_searches_and_forgotten_with_the_person(page: Page) -> None:
+    with serving_wave(waves_of(CLASS)[1]) as collector:
+        collector.contact_names = CONTACT_NAMES
+        ready(page, collector.url)
+        assert collector.names_asked == [("/v1/contact-names", None)], "who only reads the page is not known by name"
+        page.run(
+            "(() => { const field = document.getElementById('contact-search'); field.value = 'anna';"
+            "field.dispatchEvent(new Event('input')); })()"
+        )
+        page.until("!document.getElementById('problem').hidden")
+        assert "enter the code" in text(page, "problem")
+        ready(page, collector.url + INVITATION)
+        search(page, "anna")
+        choose(page)
+        page.run(fill("u1"))
+        page.until("!document.getElementById('review').hidden")
+        page.run("document.querySelector('#review .someone').click()")
+        page.until("!document.getElementById('form').hidden")
+        assert chosen(page) == []
+        assert "Weber" not in page.run("document.body.textContent")
+
+
 # --- The list itself -------------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ PAGE = (
     "review.js",
     "problems.js",
     "contacts.js",
+    "names.js",
     "figures.js",
     "delivery.js",
 )

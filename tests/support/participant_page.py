@@ -70,6 +70,8 @@ class Collector(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.campaign = campaign
         self.published: dict[str, bytes] = {}  # files of a wave about neighbours, by their SHA-256
+        self.contact_names: dict[str, str] = {}  # by number, for who has a code
+        self.names_asked: list[tuple[str, str | None]] = []  # path and code of each request for them
         self.broken = False
         self.date: str | None = None  # of its clock; default: the true time
         self.lengths: list[int] = []  # of the bodies of reports
@@ -103,6 +105,11 @@ class _Handler(BaseHTTPRequestHandler):
             node = unquote(self.path.removeprefix("/v1/reports/"))
             self.server.asked.append((node, self.headers["Authorization"]))
             self._reply(*self.server.standing, "application/json")
+        elif self.path.startswith("/v1/contact-names"):
+            self.server.names_asked.append((self.path, self.headers["Authorization"]))
+            names = self.server.contact_names
+            said = {"names": list(names.items())} if self.headers["Authorization"] else {"people": len(names)}
+            self._reply(200, json.dumps(said).encode(), "application/json")
         elif found := participant_page().get(self.path):
             self._reply(200 if found.content else 204, found.content, found.media_type)
         elif self.path.removeprefix("/v1/published/") in self.server.published:

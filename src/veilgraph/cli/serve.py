@@ -73,6 +73,9 @@ class _Rare(Settings):
     joined: Annotated[str | None, typer.Option(help="Campaign alone: node table of people who joined later.")] = None
     plausible: Annotated[str | None, typer.Option(help="Campaign alone: plausible class shares, .toml.")] = None
     tables: Annotated[str | None, typer.Option(help="Campaign alone: folder of waves about private neighbours.")] = None
+    contact_names: Annotated[
+        str | None, typer.Option(help="Campaign alone: table of ids and names that all participants may read.")
+    ] = None
 
     @property
     def files(self) -> dict[str, Any]:
@@ -144,15 +147,13 @@ def _of_folder(home: Collection, named: _FileOptions, rare: _Rare) -> tuple[Camp
     if twice := [name for name, value in asdict(named).items() if value is not None and name != "store"]:
         raise RunError(f"{home.folder} has this file: leave {_option(twice[0])} out")
     graph, nodes = home.graph_files
-    optional = {"roles_file": home.optional.roles, "joined": home.optional.joined, "plausible": home.optional.plausible}
-    found: dict[str, Any] = {name: path for name, path in optional.items() if path.is_file()}
     files = CampaignFiles(
         campaign=home.campaign_file,
         graph=graph,
         nodes=nodes,
         keys_file=home.keys_file,
         admin_token_file=home.admin_token_file,
-        **{"tables": home.waves, "assessment": home.optional.assessment} | found | rare.files,
+        **{"tables": home.waves, "assessment": home.optional.assessment} | home.optional.served | rare.files,
     )
     return files, named.store or home.store.url
 

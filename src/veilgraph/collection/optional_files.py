@@ -29,6 +29,11 @@ class OptionalFiles:
         return self.folder / "joined.csv"
 
     @property
+    def contact_names(self) -> Path:
+        """Table with the columns `id` and `name`: participants choose contacts by name; the owner makes it."""
+        return self.folder / "contact-names.csv"
+
+    @property
     def plausible(self) -> Path:
         """Class shares that the owner declared plausible."""
         return self.folder / "plausible.toml"
@@ -37,6 +42,17 @@ class OptionalFiles:
     def assessment(self) -> Path:
         """How accurate a model on the reports so far is, which `veilgraph status` writes and the dashboard shows."""
         return self.folder / "assessment.json"
+
+    @property
+    def served(self) -> dict[str, Path]:
+        """Those of the files that a collector reads, by its options."""
+        files = {
+            "roles_file": self.roles,
+            "joined": self.joined,
+            "plausible": self.plausible,
+            "contact_names": self.contact_names,
+        }
+        return {option: path for option, path in files.items() if path.is_file()}
 
     @property
     def names_joined(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from veilgraph.campaign.neighbours.series_folder import PublishedWave
 from veilgraph.collector import openapi
 from veilgraph.collector.auth import Credentials, Role, bearer_token, require_role
 from veilgraph.collector.collector import SharedParts
+from veilgraph.collector.contact_names import add_contact_names
 from veilgraph.collector.dashboard import add_dashboard
 from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
 from veilgraph.collector.health import add_health
@@ -140,6 +141,7 @@ class CampaignApp:
         _add_administration(api, validator, shared, served.credentials, metrics)
         if served.published:
             add_published(api, served.published)
+            add_contact_names(api, served.contact_names, validator=validator)
         add_dashboard(api, served, shared, revised=lambda: validator.campaign)
         return api
 

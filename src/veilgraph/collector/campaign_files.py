@@ -31,6 +31,7 @@ from veilgraph.collector.app import CampaignApp
 from veilgraph.collector.assessment_file import AssessmentFile, parse_duration
 from veilgraph.collector.auth import SESSION_COOKIE, Credentials, read_role_tokens
 from veilgraph.collector.collector import Application, Collector, SharedParts
+from veilgraph.collector.contact_names import read_contact_names
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.secret_files import check_secret_file, check_separate
 from veilgraph.collector.served_campaign import ServedCampaign, ServedSeries, published_files
@@ -62,6 +63,7 @@ class CampaignFiles:
         assess_every: duration after which the assessment is computed again, such as 6h.
         tables: folder of a series about neighbours that 'veilgraph open-round' writes: tables, and the documents of
             waves. The newest wave in it is served, and later ones are taken up.
+        contact_names: table with the columns `id` and `name`, which all participants of a wave may read.
     """
 
     campaign: Path
@@ -75,6 +77,7 @@ class CampaignFiles:
     assessment: Path | None = None
     assess_every: str | None = None
     tables: Path | None = None
+    contact_names: Path | None = None
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], folder: Path) -> CampaignFiles:
@@ -132,6 +135,7 @@ class CampaignFiles:
             campaign_file=self.campaign,
             assessment=self._assessment(store),
             published=self._published(campaign, graph),
+            contact_names=self._contact_names(campaign, graph),
         )
         if self.tables is None:
             return served
@@ -147,6 +151,15 @@ class CampaignFiles:
             return {}
         asked, people = series_of(campaign.asked), people_file(graph.names)
         return published_files(asked, people, read_table_file(self.tables, asked, people=graph.num_nodes))
+
+    def _contact_names(self, campaign: Campaign, graph: Graph) -> dict[str, str]:
+        if self.contact_names is None:
+            return {}
+        if self.tables is None and not campaign.asked.published:
+            raise CampaignError(
+                f"{self.contact_names} has names of contacts, and this collection asks nobody about them: remove it"
+            )
+        return read_contact_names(self.contact_names, frozenset(graph.names))
 
     def _assessment(self, store: str, campaign: Path | None = None) -> AssessmentFile | None:
         if self.assessment is None:

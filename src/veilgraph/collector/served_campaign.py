@@ -65,6 +65,7 @@ class ServedCampaign:
         published: files of a wave about neighbours by their SHA-256: the belief table and the people. Each is served
             whole, so that a device that looks somebody up reveals nothing.
         series: the folder of a series about neighbours, whose next waves are taken up.
+        contact_names: names by id, from which people choose their contacts in a wave.
     """
 
     campaign: Campaign
@@ -76,6 +77,7 @@ class ServedCampaign:
     assessment: AssessmentFile | None = None
     published: Mapping[str, bytes] = field(default_factory=dict)
     series: ServedSeries | None = None
+    contact_names: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:

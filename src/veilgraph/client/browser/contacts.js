@@ -1,7 +1,7 @@
 // The part of the page that asks about a person's contacts: a wave about private neighbours. Loaded for such
 // surveys alone.
 
-import { fetchPublished, need } from "./delivery.js";
+import { fetchPublished, hasContactNames, need } from "./delivery.js";
 import {
   answerNeighbours,
   answered,
@@ -15,6 +15,7 @@ import { $, element, isolated, quoted } from "./elements.js";
 import { add, within } from "./epsilons.js";
 import { certainty, factor, level, likely, points, showFigure } from "./figures.js";
 import { textsOf } from "./form.js";
+import { forgetNames, named, searchField } from "./names.js";
 import { readPublished, rowsIn, turnOf, unlistedIn, verifyWave } from "./neighbours.js";
 import { number, phrase, say, sentence } from "./wording.js";
 
@@ -44,6 +45,7 @@ export async function verifyRound(text, now) {
   const { any_lists } = question.costs.wave;
   return {
     ...question,
+    hasNames: await hasContactNames(),
     columns: [],
     group: 1,
     features: null,
@@ -171,10 +173,10 @@ export const answerInTurn = (question, name) =>
 // --- The form ----------------------------------------------------------------------------------------------
 
 /**
- * Return the fields for names of contacts, and for a limit where whole lists are not protected or one was
- * set.
+ * Return the fields for contacts, and for a limit where whole lists are not protected or one was set. Where
+ * there are names, contacts are searched for and chosen, or typed.
  */
-export function fields(question) {
+export function fields(question, page) {
   const area = element("textarea", {
     id: "contacts",
     name: "contacts",
@@ -190,8 +192,9 @@ export function fields(question) {
     const read = await Promise.all([...file.files].map((each) => each.text()));
     area.value = [area.value.trimEnd(), ...read].filter(Boolean).join("\n");
     file.value = "";
+    area.dispatchEvent(new Event("input"));
   });
-  return [
+  const typed = [
     element(
       "div",
       { class: "field" },
@@ -205,8 +208,11 @@ export function fields(question) {
       element("label", { class: "question", for: "contacts-file" }, ...phrase("contacts.file")),
       file,
     ),
-    ...(needsLimit(question) ? [limitField()] : []),
   ];
+  const limit = needsLimit(question) ? [limitField()] : [];
+  if (!question.hasNames) return [...typed, ...limit];
+  const summary = element("summary", {}, ...phrase("contacts.type"));
+  return [searchField(area, page), element("details", {}, summary, ...typed), ...limit];
 }
 
 const needsLimit = ({ epsilon }) => !epsilon || keptLimit() !== null;
@@ -232,8 +238,12 @@ function limitField() {
   );
 }
 
-/** Show the limit that the person set before. */
-export function fillLimit() {
+/** Forget who could be chosen: another person answers. */
+export const forget = () => forgetNames();
+
+/** Show whom the person chose, and the limit that they set before. */
+export function refill() {
+  $("contacts").dispatchEvent(new Event("input"));
   if ($("contact-limit")) $("contact-limit").value ||= keptLimit() ?? "";
 }
 
@@ -318,7 +328,7 @@ export const entries = () => [
   [
     sentence("contacts.own"),
     readContacts().length
-      ? element("ul", { class: "set" }, ...readContacts().map((name) => element("li", {}, isolated(name))))
+      ? element("ul", { class: "set" }, ...readContacts().map((name) => element("li", {}, ...named(name))))
       : sentence("contacts.count", { count: 0 }),
   ],
 ];

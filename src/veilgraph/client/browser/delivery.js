@@ -67,6 +67,23 @@ export async function fetchPublished(hash) {
   return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }
 
+/** Ask whether the organisers show names to choose contacts from; who asks says nothing about themselves. */
+export async function hasContactNames() {
+  const [, { people }] = await request("GET", "v1/contact-names", { problem: "problem.load" });
+  return people > 0;
+}
+
+/** Load all names of contacts, each with its number; only a participant gets them. */
+export async function contactNames(node, code) {
+  need(node && code, "problem.code.missing");
+  try {
+    const [, { names }] = await request("GET", `v1/contact-names/${encodeURIComponent(node)}`, { code });
+    return names;
+  } catch (error) {
+    throw error.shown?.[0] === "problem.code" ? new Problem("problem.code.first") : error;
+  }
+}
+
 /**
  * Ask whether a person has reported: "stored", "earlier" (in other rounds alone), "missing" or why not; and
  * in which rounds.

@@ -176,6 +176,7 @@ function changePerson() {
 function clearForms() {
   for (const form of [$("form"), $("checking")]) form.reset();
   for (const typed of [$("node"), $("code")]) typed.value = "";
+  contacts?.forget();
   for (const place of ["entered", "rows", "raw", "unlisted-names"]) $(place).replaceChildren();
 }
 
@@ -325,7 +326,7 @@ function buildForm() {
   const chosen = new FormData($("form"));
   $("questions").replaceChildren(
     ...(contacts
-      ? contacts.fields(question)
+      ? contacts.fields(question, { person: () => [node(), code()], attempt })
       : questionsOf(question).map((column, i) => field(question, column, `q${i}`))),
   );
   for (const input of $("questions").querySelectorAll("input, select, textarea")) {
@@ -334,7 +335,7 @@ function buildForm() {
       if (chosen.has(input.name)) input.click();
     } else input.value = chosen.get(input.name) ?? "";
   }
-  if (contacts) contacts.fillLimit();
+  if (contacts) contacts.refill();
   $("questions").append(leaveOut());
 }
 
