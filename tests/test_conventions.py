@@ -121,3 +121,18 @@ def test_scripts_are_short_and_name_things_with_words() -> None:
         yield from letter.findall("\n".join(lines))
 
     assert violations(SCRIPTS, rule) == []
+
+
+def test_errors_of_the_package_advise_no_option_of_a_command() -> None:
+    """Who calls Python has no options; a whole command in quotation marks may have some. Clients name both."""
+    option, command = re.compile(r"(?<![\w-])--[a-z][a-z-]+"), re.compile(r"'veilgraph [^']*'")
+
+    def rule(path: Path) -> Iterator[str]:
+        for node in nodes_of(path):
+            if isinstance(node, ast.Raise) and node.exc is not None:
+                texts = (each.value for each in ast.walk(node.exc) if isinstance(each, ast.Constant))
+                message = command.sub("", "".join(str(text) for text in texts))
+                yield from (f"line {node.lineno}: {each}" for each in option.findall(message))
+
+    parts = {"cli", "client", "collection"}
+    assert violations([path for path in MODULES if path.relative_to(SOURCE).parts[0] not in parts], rule) == []

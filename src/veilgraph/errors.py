@@ -29,10 +29,11 @@ from difflib import get_close_matches
 def nearest_names(name: str, known: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: the nearest known ones, or nothing if none is near.
 
-    >>> nearest_names("struture_only", ["rgnn", "structure_only"])
-    '; did you mean structure_only?'
+    >>> nearest_names("struture_only", ["rgnn", "structure_only"]), nearest_names("id", ["ID", "age"])
+    ('; did you mean structure_only?', '; did you mean ID?')
     """
-    near = get_close_matches(name, list(known), n=2)
+    names = {each.casefold(): each for each in known}
+    near = [names[each] for each in get_close_matches(name.casefold(), list(names), n=2)]
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -55,7 +55,7 @@ def test_a_run_writes_a_page_with_floor_ceiling_and_every_relation(tmp_path: Pat
     assert "(one seed) for the control" in said
     assert said.count("One seed: the spread is not known.") == 2  # with the table, and with the levels
     assert main([*run, "--set=epsilon_y=1"]) == 2
-    assert "choose another --out" in capsys.readouterr().err
+    assert "choose another folder" in capsys.readouterr().err
 
 
 def test_a_run_spends_a_feature_budget_and_prints_it_beside_the_lists(tmp_path: Path, capsys: Capture) -> None:

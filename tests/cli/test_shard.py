@@ -90,7 +90,7 @@ def test_what_does_not_belong_together_is_refused(
     assert collected.command("train", graph=tmp_path / "bare", **learned) == 2
     assert "error:" in capsys.readouterr().err
     assert collected.command("train", graph=edges, nodes=collected.folder / "nodes.csv", **learned) == 2
-    assert "there are no reports: give --store" in capsys.readouterr().err
+    assert "there are no reports: give the store" in capsys.readouterr().err
     assert shard(collected, tmp_path / "other", store=tmp_path / "nothing.parquet") == 2
     assert "nothing.parquet is not a readable table of reports" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()

@@ -295,7 +295,7 @@ def test_files_that_a_wave_does_not_name_are_not_served(tmp_path: Path) -> None:
         )
         return dict(files.load(store="sqlite:///x.db").published)
 
-    with pytest.raises(CampaignError, match="give --tables"):
+    with pytest.raises(CampaignError, match="give the folder of the published waves"):
         load()
     with pytest.raises(CampaignError, match="cannot be read"):
         load(tables=tmp_path)

@@ -195,7 +195,7 @@ def test_a_wave_that_was_opened_stays_open_if_its_folder_is_lost(tmp_path: Path)
     for each in (FIRST, ONE):
         store.documents.register(each, now=0.0)
     store.close()
-    with pytest.raises(StoreError, match="wave 1 of this series was opened before: give --tables"):
+    with pytest.raises(StoreError, match="wave 1 of this series was opened before: give the folder"):
         make_collector(files(tmp_path).load(store=url), store=url, rate=0)
     publish(tmp_path / "tables", ONE)
     with serving(tmp_path, url) as client:

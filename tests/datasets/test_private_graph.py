@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from tests.support.originals import small_archive
 from veilgraph.datasets import PrivateGraph, csbm, from_tables, load
 from veilgraph.errors import DomainError, GraphError, MissingExtraError, RunError, SchemaError, VeilgraphError
 from veilgraph.graph import Graph
+from veilgraph.graph.arrow import arrow
 from veilgraph.privacy.schema import NO_LABEL, Column, FeatureSchema
 
 PATH = Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=4)
@@ -246,9 +247,30 @@ def test_both_formats_give_the_same(tmp_path: Path) -> None:
     comma, columnar = (
         Tables(folder=tmp_path, nodes=NODES, edges=EDGES, suffix=suffix).load() for suffix in (".csv", ".parquet")
     )
-    np.testing.assert_array_equal(comma.features, columnar.features)
-    np.testing.assert_array_equal(comma.labels, columnar.labels)
-    np.testing.assert_array_equal(comma.graph.edges, columnar.graph.edges)
+    assert comma.fingerprint == columnar.fingerprint
+
+
+class ArrowOnly:
+    """A frame of another library, such as polars: it hands its columns on as a stream of Arrow batches."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.table: Any = arrow().Table.from_pandas(frame)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, ArrowOnly])
+def test_frames_are_read_as_files_are(frame: Callable[[pd.DataFrame], Any], csv: Tables) -> None:
+    nodes, edges = csv.nodes.rename(columns={"age": " age "}), csv.edges
+    read = from_tables(edges=frame(edges), nodes=frame(nodes), schema=TABLE_SCHEMA, label="ill")
+    assert read.fingerprint == csv.load().fingerprint
+    graph = Graph.from_files(frame(edges), nodes=frame(nodes))
+    assert (graph.names, graph.fingerprint) == (read.graph.names, read.graph.fingerprint)
+    with pytest.raises(GraphError, match=r"the table has no column 'Ill', .*; did you mean ill\?"):
+        from_tables(edges=frame(edges), nodes=frame(nodes), schema=TABLE_SCHEMA, label="Ill")
+    with pytest.raises(GraphError, match="a table is of type dict: give the path"):
+        from_tables(edges=edges, nodes=cast(Any, {"id": [1]}), schema=TABLE_SCHEMA, label="ill")
 
 
 def test_a_block_of_binary_columns_is_merged_as_the_schema_says(tables: Tables) -> None:
@@ -268,6 +290,8 @@ def test_an_unknown_node_in_an_edge_is_refused_by_row(tables: Tables) -> None:
     edges = pd.DataFrame({"from": ["b", "b"], "to": ["c", "z"]})
     message = printed(replace(tables, edges=edges).load, GraphError)
     assert "edge table, row 2: unknown node 'z'; add it to the nodes" in message
+    edges["to"] = ["c", None]
+    assert "edge table, row 2: an end is missing" in printed(replace(tables, edges=edges).load, GraphError)
 
 
 def test_a_label_outside_the_classes_is_refused_without_quoting_it(tables: Tables) -> None:
@@ -282,6 +306,9 @@ def test_a_value_outside_its_list_is_refused_without_quoting_it(tables: Tables) 
     message = printed(replace(tables, nodes=nodes).load, DomainError)
     assert "column 'smoker', row 3: not one of the 2 declared values (value withheld)" in message
     assert "sometimes" not in message
+    message = printed(replace(tables, nodes=nodes.assign(smoker=["no", "yes ", "no", "no"])).load, DomainError)
+    assert "column 'smoker', row 2" in message
+    assert "it begins or ends with a blank: remove it" in message
 
 
 @pytest.mark.parametrize("age", [-4077.0, 4077.0, 1e300])
@@ -321,7 +348,7 @@ def test_a_missing_id_is_refused_by_row(tables: Tables) -> None:
 def test_without_an_id_column_the_columns_are_listed(tables: Tables) -> None:
     nodes = tables.nodes.rename(columns={"id": "person"})
     message = printed(replace(tables, nodes=nodes).load, GraphError)
-    assert "no column 'id' (it names the nodes); its columns are person, age, smoker, visits, ill, unused" in message
+    assert "no column 'id', which names the nodes; its columns are person, age, smoker, visits, ill, unused" in message
 
 
 def test_a_long_list_of_columns_is_cut(tables: Tables) -> None:
@@ -331,7 +358,7 @@ def test_a_long_list_of_columns_is_cut(tables: Tables) -> None:
 
 def test_without_the_label_column_the_columns_are_listed(tables: Tables) -> None:
     message = printed(replace(tables, label="sick").load, GraphError)
-    assert "no column 'sick' (it was given as the label); its columns are id, age, smoker, visits, ill" in message
+    assert "no column 'sick', which was given as the label; its columns are id, age, smoker, visits, ill" in message
 
 
 def test_without_a_declared_column_the_table_is_refused(tables: Tables) -> None:

@@ -226,7 +226,7 @@ def test_a_card_that_is_interrupted_leaves_a_whole_model(sets: Collected, tmp_pa
     with pytest.raises(KeyboardInterrupt):
         train_files(sets.store, out=tmp_path / "model", device="cpu", watch=interrupted, **sets.files())
     assert Model.load(tmp_path / "model", device="cpu").facts["method"] == "veil"
-    with pytest.raises(RunError, match="veilgraph train --card writes one"):
+    with pytest.raises(RunError, match="'veilgraph train --card' writes one"):
         read_card(tmp_path / "model")
 
 

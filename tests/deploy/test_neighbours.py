@@ -213,7 +213,7 @@ def test_a_wave_of_another_series_is_refused(series: Series, tmp_path: Path) -> 
 
 
 def test_tables_that_are_missing_or_another_are_refused(series: Series, tmp_path: Path) -> None:
-    with pytest.raises(CampaignError, match="give --tables"):
+    with pytest.raises(CampaignError, match="give the folder of the published waves"):
         read_collection(series.store, series.documents[-1], PEOPLE, None)
     with pytest.raises(CampaignError, match="cannot be read"):
         read_collection(series.store, series.documents[-1], PEOPLE, tmp_path)

@@ -35,7 +35,7 @@ def test_the_source_follows_from_what_is_given(collected: Collected, shards: Pat
 
 def test_files_without_reports_are_refused(collected: Collected, shards: Path, tmp_path: Path) -> None:
     campaign = collected.folder / "campaign.json"
-    with pytest.raises(RunError, match="there are no reports: give --store"):
+    with pytest.raises(RunError, match="there are no reports: give the store"):
         open_source(campaign, collected.folder / "edges.csv")
     with pytest.raises(GraphError, match="nothere does not exist"):  # a misspelled folder of shards
         open_source(campaign, tmp_path / "nothere")
@@ -46,7 +46,7 @@ def test_files_without_reports_are_refused(collected: Collected, shards: Path, t
 def test_what_several_processes_cannot_share_is_refused(collected: Collected, shards: Path, tmp_path: Path) -> None:
     out, campaign = tmp_path / "model", collected.campaign
     refused = {
-        "leave --store out": StoreSource(campaign=campaign, store=collected.store, table=shards),
+        "leave the store out": StoreSource(campaign=campaign, store=collected.store, table=shards),
         "give its path": StoreSource(campaign=campaign, store=collected.store, table=read_graph(shards)),
         "one process that holds all of them": GivenReports(campaign=campaign, perturbed=collected.perturbed),
     }
@@ -54,7 +54,7 @@ def test_what_several_processes_cannot_share_is_refused(collected: Collected, sh
         with pytest.raises(RunError, match=message):
             train(source, TrainingOptions(device="cpu"), out=out, processes=TWO)
     given = ShardSource(campaign=campaign, path=shards)
-    for options, message in (({"screened": True}, "--screen"), ({"plausible": Path("p.toml")}, "plausible")):
+    for options, message in (({"screened": True}, "screening"), ({"plausible": Path("p.toml")}, "plausible")):
         with pytest.raises(RunError, match=f"{message} needs one process that holds all reports"):
             train(given, TrainingOptions(device="cpu", **options), out=out, processes=TWO)
     with pytest.raises(RunError, match="give out"):

@@ -32,7 +32,7 @@ def test_a_process_without_a_gpu_of_its_own_is_refused(monkeypatch: pytest.Monke
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with (
-        pytest.raises(RunError, match="there are 2: start torchrun with --nproc-per-node 2"),
+        pytest.raises(RunError, match="there are 2: start 2 processes"),
         join_process_group(torch.device("cuda")),
     ):
         pass

@@ -76,6 +76,12 @@ def test_a_damaged_file_is_refused_in_one_line_without_its_content(name: str, ki
     assert refusal.value.__context__ is None or refusal.value.__suppress_context__
 
 
+def test_a_separator_that_no_office_writes_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id|age\n007|31\n")
+    with pytest.raises(GraphError, match=r"if '\|' separates columns there, save the table with commas"):
+        read_table(tmp_path / "t.csv")
+
+
 @pytest.mark.parametrize("name", ["absent.csv", "absent.parquet"])
 def test_an_absent_file_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"cannot be read: No such file or directory$"):

@@ -35,7 +35,7 @@ def test_a_budget_without_features_is_for_the_label_alone() -> None:
 
 
 def test_half_a_budget_is_refused() -> None:
-    with pytest.raises(BudgetError, match="epsilon_y is nan"):
+    with pytest.raises(BudgetError, match="epsilon_y is missing"):
         PrivacyBudget(epsilon_x=1.0, sampled=1)
     for half in ({"epsilon_x": 1.0}, {"sampled": 1}):
         with pytest.raises(BudgetError, match="epsilon_x and sampled belong together"):

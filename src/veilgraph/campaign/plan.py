@@ -122,7 +122,7 @@ class CampaignPlan:
     ) -> None:
         """Raise CampaignError if the plan was made for another schema, graph or label than those that are given."""
         if schema is not None and replace(schema, texts=self.draft.schema.texts) != self.draft.schema:
-            raise CampaignError("the plan was made for another schema: plan again, or leave --schema out")
+            raise CampaignError("the plan was made for another schema: plan again, or leave the schema out")
         if graph is not None and graph.fingerprint != self.draft.graph_sha256:
             planned = f"{self.draft.nodes} nodes, SHA-256 {self.draft.graph_sha256[:8]}"
             raise CampaignError(

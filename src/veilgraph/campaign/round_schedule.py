@@ -117,12 +117,12 @@ def scheduled(campaign: Campaign, rounds: Sequence[ScheduledRound], following: S
     if following.closes <= following.opens:
         raise CampaignError(
             f"round {following.number} would close at {time_in_words(following.closes)}, before it opens: give a later "
-            "--closes"
+            "end"
         )
     if following.opens < before:
         raise CampaignError(
             f"round {following.number} would open at {time_in_words(following.opens)}, and the round before it is open "
-            f"until {time_in_words(before)}: give a later --opens, or run 'veilgraph close' with an earlier day"
+            f"until {time_in_words(before)}: give a later opening, or run 'veilgraph close' with an earlier day"
         )
     whole = [*rounds, following]
     due(campaign, whole, now=following.opens)  # refused now if a notice cannot be so

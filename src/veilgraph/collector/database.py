@@ -163,7 +163,7 @@ def parse_url(url: str) -> URL:
 def _check_exists(url: URL) -> None:
     """Refuse a SQLite file that does not exist, because opening it would create it."""
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
-        raise StoreError(f"the store {url.database} does not exist: give the file of --store of 'veilgraph serve'")
+        raise StoreError(f"the store {url.database} does not exist: give the file that 'veilgraph serve' writes")
 
 
 def _make_private(url: URL) -> None:
@@ -251,7 +251,7 @@ def _translated_errors() -> Iterator[None]:
                 "the store does not answer: the report may be stored or not; send it again later"
             ) from None
         if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_NOTADB":
-            raise StoreError("the store is no database: give the file of --store of 'veilgraph serve'") from None
+            raise StoreError("the store is no database: give the file that 'veilgraph serve' writes") from None
         raise StoreError(f"the database reports an error: {type(error.orig).__name__}") from None
     except SQLAlchemyError as error:
         raise StoreUnavailableError(f"the store cannot be used now: {type(error).__name__}") from None

@@ -75,7 +75,7 @@ class Documents:
         later = [before for before in map(documents_before, self.newest().values()) if campaign.id in before]
         if later:
             raise StoreError(
-                f"wave {max(map(len, later))} of this series was opened before: give --tables, the folder with its "
+                f"wave {max(map(len, later))} of this series was opened before: give the folder with its "
                 "document, or the document itself"
             )
 

@@ -92,7 +92,7 @@ class ServedCampaign:
     def followed_by(self, wave: PublishedWave) -> ServedCampaign:
         """Return the campaign to serve when the next wave of the folder is open."""
         if self.series is None:
-            raise RunError("the next wave needs --tables, the folder that 'veilgraph open-round' wrote")
+            raise RunError("the next wave needs its tables, the folder that 'veilgraph open-round' wrote")
         asked = series_of(wave.campaign.asked)
         people = self.published.get(asked.people) or people_file(self.graph.names)
         return replace(

@@ -89,7 +89,7 @@ def fetch(
 def _check_hashes_known(origin: Origin) -> None:
     for file in origin.files:
         if file.sha256 is None:
-            raise RunError(f"the catalogue has no SHA-256 of {file.url} (--unverified reads it nevertheless)")
+            raise RunError(f"the catalogue has no SHA-256 of {file.url}; read it unverified, if you trust its source")
 
 
 def _download_all(origin: Origin, timeout: float, max_file_bytes: int, progress: ProgressCallback) -> dict[str, bytes]:

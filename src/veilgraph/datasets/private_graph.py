@@ -9,22 +9,17 @@ import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph, PublicAttributes, read_public, read_table
-from veilgraph.graph.io import edge_columns, ids_of
+from veilgraph.graph.io import TableSource, ends_of, ids_of, require_column
 from veilgraph.privacy.mechanisms.base import check_codes
 from veilgraph.privacy.public_columns import check_not_asked
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-_SHOWN_COLUMNS = 12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -103,15 +98,17 @@ class PrivateGraph:
         return f"PrivateGraph('{self.name}', {self.graph}, {self.schema.num_features} features, <private>)"
 
 
-def from_tables(*, edges: Path, nodes: Path, schema: Path | FeatureSchema, label: str) -> PrivateGraph:
-    """Read records and graph from CSV or Parquet files, with domains from a declared schema.
+def from_tables(
+    *, edges: TableSource, nodes: TableSource, schema: str | Path | FeatureSchema, label: str
+) -> PrivateGraph:
+    """Read records and graph from CSV or Parquet files, or from frames, with domains from a declared schema.
 
     Ids are compared as text. A node may lack a label. An error message names the column and the row of a wrong
     value, never the value.
 
     Args:
         edges: table whose first two columns hold the two node ids of each edge.
-        nodes: table with a column `id`, the columns of the schema and the label; its stem names the data set.
+        nodes: table with a column `id`, the columns of the schema and the label; the stem of a file names the data.
         schema: declared domains: a FeatureSchema, or its file in TOML.
         label: name of the label column.
     """
@@ -120,28 +117,15 @@ def from_tables(*, edges: Path, nodes: Path, schema: Path | FeatureSchema, label
         where = "the schema" if isinstance(schema, FeatureSchema) else schema
         raise GraphError(f"'{label}' is a feature in {where}: a label cannot be one; take it out of the schema")
     records = read_table(nodes)
-    _require(records, "id", nodes, "it names the nodes")
-    _require(records, label, nodes, "it was given as the label")
+    require_column(records, label, nodes, "which was given as the label")
     ids = ids_of(records, nodes)
     check_not_asked([label], declared.public)
-    links = read_table(edges)
-    graph = Graph.from_table(links[edge_columns(list(links.columns), edges)].map(str), nodes=ids)
+    graph = Graph.from_table(ends_of(read_table(edges), edges), nodes=ids)
     return PrivateGraph(
-        name=Path(nodes).stem,
+        name=Path(nodes).stem if isinstance(nodes, str | Path) else "table",
         graph=graph,
         schema=declared,
         features=declared.encode(records),
         labels=declared.encode_labels(records[label], name=label),
-        public=read_public(declared.public, Path(nodes), graph),
+        public=read_public(declared.public, nodes, graph),
     )
-
-
-def _require(records: pd.DataFrame, column: str, path: Path, part: str) -> None:
-    if column not in records:
-        raise GraphError(f"{path} has no column '{column}' ({part}); its columns are {_listed(records)}")
-
-
-def _listed(records: pd.DataFrame) -> str:
-    names = [str(name) for name in records.columns]
-    rest = f" and {len(names) - _SHOWN_COLUMNS} more" if len(names) > _SHOWN_COLUMNS else ""
-    return ", ".join(names[:_SHOWN_COLUMNS]) + rest

@@ -70,5 +70,5 @@ def _label(nodes: Path, schema: Path) -> str:
         return others[0]
     raise GraphError(
         f"{nodes} has {len(others)} columns that could be the label: call one '{_LABEL}', "
-        "or use --graph, --nodes, --schema and --label"
+        "or name the files and the label one by one"
     )

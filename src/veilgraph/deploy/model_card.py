@@ -82,9 +82,9 @@ def read_card(folder: Path) -> dict[str, Any]:
     try:
         content = json.loads((folder / CARD).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{folder} holds no readable card: veilgraph train --card writes one") from error
+        raise RunError(f"{folder} holds no readable card: 'veilgraph train --card' writes one") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise RunError(f"{folder}/{CARD} is of another format than {FORMAT}: veilgraph train --card writes a new one")
+        raise RunError(f"{folder}/{CARD} is of another format than {FORMAT}: 'veilgraph train --card' writes a new one")
     return content
 
 

@@ -112,8 +112,8 @@ class Model:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{folder} holds no model that 'veilgraph train' finished ({type(error).__name__}): train one with "
-                "veilgraph train campaign.json --store sqlite:///reports.db --graph edges.csv --out "
-                f"{shlex.quote(str(folder))}"
+                "'veilgraph train campaign.json --store sqlite:///reports.db --graph edges.csv --out "
+                f"{shlex.quote(str(folder))}'"
             ) from error
         if facts.get("campaign") != campaign.id:
             raise RunError(f"{folder}: {_CAMPAIGN} is not the campaign that the model was trained for; {_REMEDY}")

@@ -93,7 +93,7 @@ def publish_wave(
         raise CampaignError("the series asks for randomized lists, in one wave: train on it, or begin another series")
     out = wave_path(tables, wave) if out is None else out
     if out.exists():
-        raise RunError(f"{out} exists: publish the wave after it, or choose another --out")
+        raise RunError(f"{out} exists: publish the wave after it, or choose another folder")
     _, perturbed = read_collection(store, campaign, people, tables, watch=watch)
     if not all(wave.has_answer.any() for wave in perturbed.neighbour_waves[-1:]):
         raise RunError(

@@ -149,7 +149,7 @@ def perturbed_from_shards(campaign: Campaign, folder: ShardFolder, graph: Graph)
 def check_campaign(campaign: Campaign, folder: ShardFolder) -> None:
     """Refuse a folder without reports, or with reports of another campaign, or of another graph."""
     if not folder.has_reports:
-        raise GraphError(f"{folder.path} holds no reports: give --store, or write it with veilgraph shard --store")
+        raise GraphError(f"{folder.path} holds no reports: give the store, or write it with 'veilgraph shard --store'")
     if folder.manifest["campaign"] != campaign.id:
         raise CampaignError(f"{folder.path} holds reports of another campaign: give the campaign that they answer")
     if folder.identity != campaign.graph_sha256:

@@ -109,7 +109,7 @@ def split_reports(
     return split, replace(perturbed, has_label=has_label, has_features=has_features)
 
 
-_NO_REPORTS = "there are no reports: give --store, or a folder of shards with reports as --graph"
+_NO_REPORTS = "there are no reports: give the store, or a folder of shards with reports as the graph"
 
 
 class Source(ABC):
@@ -218,8 +218,8 @@ class StoreSource(Source):
             raise RunError("several processes read an edge table or a folder of shards: give its path")
         if self.table.is_dir():
             raise RunError(
-                "several processes, and one on a large graph, read reports from the shards: write them with veilgraph "
-                "shard --store, and leave --store out here"
+                "several processes, and one on a large graph, read reports from the shards: write them with "
+                "'veilgraph shard --store', and leave the store out here"
             )
         folder, parts = None, max(PARTS, processes.world_size)
         if processes.is_leader:
@@ -281,8 +281,7 @@ class ShardSource(Source):
         folder = self.graph
         if self.campaign.schema.public:
             raise RunError(
-                "shards have no public columns yet: train in one process, with the table of edges as --graph and the "
-                "table of people as --nodes"
+                "shards have no public columns yet: train in one process, with the tables of edges and people"
             )
         with watch("read shards"):
             part = SharedReports.read(folder, self.campaign, exchange, bag_counts=bag_counts)

@@ -60,7 +60,7 @@ class TrainingOptions:
 
     def check_shared(self) -> None:
         """Refuse options that need the reports of all people in one process."""
-        for option, given in {"--screen": self.screened, "plausible": self.plausible}.items():
+        for option, given in {"screening": self.screened, "plausible": self.plausible}.items():
             if given:
                 raise RunError(
                     f"{option} needs one process that holds all reports: leave it out, or start without torchrun on a "
@@ -95,7 +95,7 @@ def method_for_campaign(
     if not campaign.asked.answers and not graph.num_edges:
         raise FitError(
             "the graph has no edges, and no wave about neighbours is published yet: publish one with "
-            "'veilgraph open-round'; without the folder of the collection, give --tables, too"
+            "'veilgraph open-round'; without the folder of the collection, give its tables, too"
         )
     entry = find_method_for_campaign(name, campaign.feature_mechanism, has_edges=campaign.asked.has_edges)
     given = {key: value for key, value in parameters.items() if value is not None}

@@ -208,6 +208,6 @@ def _select_gpu(device: torch.device) -> None:
     if local_rank >= gpus:
         raise RunError(
             f"process {local_rank} of this machine has no GPU of its own, there are {gpus}: "
-            f"start torchrun with --nproc-per-node {gpus}, or use --device cpu"
+            f"start {gpus} processes, or choose the device cpu"
         )
     torch.cuda.set_device(local_rank)

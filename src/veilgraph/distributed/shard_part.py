@@ -52,7 +52,7 @@ class ShardHomes:
         if self.folder.parts < self.exchange.world_size:
             raise GraphError(
                 f"{self.folder.path} has {self.folder.parts} shard(s) for {self.exchange.world_size} processes: write "
-                f"it with --parts {self.exchange.world_size} or more, or start fewer"
+                f"it in {self.exchange.world_size} parts or more, or start fewer"
             )
 
     @cached_property

@@ -97,17 +97,17 @@ class RunFolder:
             if stored.exists():
                 found = json.loads(stored.read_text(encoding="utf-8"))
             elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-                raise RunError(f"{self.path} exists and is not a run's folder: choose another --out")
+                raise RunError(f"{self.path} exists and is not a run's folder: choose another folder")
             else:
                 return
         except (OSError, ValueError) as error:
-            raise RunError(f"{self.path} cannot be used as a run's folder: {error}; choose another --out") from error
+            raise RunError(f"{self.path} cannot be used as a run's folder: {error}; choose another folder") from error
         differing = [key for key in self.identity | found if self.identity.get(key) != found.get(key)]
         if differing:
             key = differing[0]
             raise RunError(
                 f"{self.path} holds another run's result ({key} was {found.get(key)}, now {self.identity.get(key)}): "
-                "choose another --out or delete it"
+                "choose another folder or delete it"
             )
 
 

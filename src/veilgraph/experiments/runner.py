@@ -330,5 +330,5 @@ def _result(future: Future[list[Result]]) -> list[Result]:
         return future.result()
     except BrokenProcessPool:
         raise RunError(
-            "a process was killed, most likely for want of memory; finished fits are kept: run again with fewer --jobs"
+            "a process was killed, most likely for want of memory; finished fits are kept: run again with fewer jobs"
         ) from None

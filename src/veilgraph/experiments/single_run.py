@@ -46,7 +46,7 @@ def compared_methods(private: PrivateGraph, budget: PrivacyBudget) -> tuple[str,
     A GNN needs features: on data without any, none is compared.
     """
     if budget.collects_features and not private.schema.num_features:
-        raise RunError(f"{private.name} has no features to collect: give --epsilon-y alone")
+        raise RunError(f"{private.name} has no features to collect: give epsilon_y alone")
     if budget.collects_features:
         return _WITH_FEATURES
     return _LABEL_ALONE if private.schema.num_features else _LABEL_ALONE[:-1]

@@ -8,7 +8,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from veilgraph.errors import GraphError
 from veilgraph.graph.counters import mix
-from veilgraph.graph.io import edge_columns, ids_of, read_ids, read_table
+from veilgraph.graph.io import TableSource, ends_of, ids_of, name_of, read_ids, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,8 +180,8 @@ class Graph:
         return cls.from_edges(numbers.T, len(ids), node_ids=ids)
 
     @classmethod
-    def from_files(cls, edges: str | Path, *, nodes: str | Path | None = None) -> Graph:
-        """Read a graph from CSV or Parquet tables. Ids are text, so that 007 stays 007.
+    def from_files(cls, edges: TableSource, *, nodes: TableSource | None = None) -> Graph:
+        """Read a graph from CSV or Parquet files, or from frames. Ids are text, so that 007 stays 007.
 
         Args:
             edges: table whose first two columns are the end nodes of edges. A table with the column `id` alone has
@@ -192,13 +191,10 @@ class Graph:
         table = read_table(edges)
         if list(table.columns) == ["id"]:
             if nodes is not None:
-                raise GraphError(f"{edges} has nodes and no edges: leave the node table out")
+                raise GraphError(f"{name_of(edges)} has nodes and no edges: leave the node table out")
             ids = ids_of(table, edges)
             return cls.without_edges(len(ids), node_ids=ids)
-        links = table[edge_columns(list(table.columns), edges)]
-        if Path(edges).suffix != ".csv":  # a CSV table is text already
-            links = links.where(links.isna(), links.map(str))
-        return cls.from_table(links, nodes=None if nodes is None else read_ids(nodes))
+        return cls.from_table(ends_of(table, edges), nodes=None if nodes is None else read_ids(nodes))
 
     def reordered(self, first: Sequence[str]) -> Graph:
         """Return the graph with some nodes in another order.

@@ -1,4 +1,4 @@
-"""Tables of people and edges in CSV and Parquet files."""
+"""Tables of people and edges: CSV and Parquet files, and frames of pandas, polars or Arrow."""
 
 from __future__ import annotations
 
@@ -7,17 +7,31 @@ import importlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
-from veilgraph.errors import GraphError, MissingExtraError
-from veilgraph.graph.text_tables import read_text_table, to_cell
+from veilgraph.errors import GraphError, MissingExtraError, nearest_names
+from veilgraph.graph.text_tables import column_names, read_text_table, to_cell
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_SHOWN_COLUMNS = 12
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a CSV or Parquet file. Error messages never quote the content, which may be private.
+
+class ArrowFrame(Protocol):
+    """A table in memory that hands its columns on by the Arrow PyCapsule interface: polars, pyarrow, pandas, DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the table as a stream of Arrow batches."""
+        ...
+
+
+TableSource: TypeAlias = "str | Path | pd.DataFrame | ArrowFrame"
+"""A table: the path of a .csv or .parquet file, or a frame."""
+
+
+def read_table(source: TableSource) -> pd.DataFrame:
+    """Read a CSV or Parquet file, or a frame. Error messages never quote the content, which may be private.
 
     All values of a CSV file are read as text, so that the id 007 stays 007. Only an empty field is missing.
     """
@@ -26,7 +40,15 @@ def read_table(path: str | Path) -> pd.DataFrame:
         pyarrow = importlib.import_module("pyarrow")
     except ImportError as error:
         raise MissingExtraError(str(error.name), "server") from None
-    path = check_table(path)
+    if isinstance(source, pandas.DataFrame) or hasattr(source, "__arrow_c_stream__"):
+        frame = source if isinstance(source, pandas.DataFrame) else pyarrow.table(source).to_pandas()
+        return cast("pd.DataFrame", frame.set_axis(column_names("the table", map(str, frame.columns)), axis=1))
+    if not isinstance(source, str | Path):
+        raise GraphError(
+            f"a table is of type {type(source).__name__}: give the path of a .csv or .parquet file, or a frame of "
+            "pandas, polars or pyarrow"
+        )
+    path = check_table(source)
     if path.suffix == ".csv":
         table = read_text_table(path)
         cells = {name: [row[i] or math.nan for row in table.rows] for i, name in enumerate(table.columns)}
@@ -40,6 +62,11 @@ def read_table(path: str | Path) -> pd.DataFrame:
         raise GraphError(f"{path} is not a readable .parquet table ({type(error).__name__})") from None
 
 
+def name_of(source: TableSource) -> str:
+    """Return what errors call a table: its path, or "the table"."""
+    return str(source) if isinstance(source, str | Path) else "the table"
+
+
 def check_table(path: str | Path) -> Path:
     """Return the path of a table; refuse one that is named as another kind of file."""
     path = Path(path)
@@ -49,6 +76,37 @@ def check_table(path: str | Path) -> Path:
         raise GraphError(f"{path} does not exist: give a table, .csv or .parquet")
     raise GraphError(
         f"{path}: a table is .csv or .parquet, not '{path.suffix}'; save it from the office as 'CSV UTF-8'"
+    )
+
+
+def ends_of(table: pd.DataFrame, source: TableSource) -> pd.DataFrame:
+    """Return the two columns of an edge table that name the ends, as text; a missing end stays missing.
+
+    Args:
+        table: content of the table.
+        source: the file or frame, which an error names.
+    """
+    ends = table[edge_columns(list(table.columns), name_of(source))]
+    is_text = isinstance(source, str | Path) and Path(source).suffix == ".csv"
+    return ends if is_text else ends.where(ends.isna(), ends.map(str))
+
+
+def require_column(table: pd.DataFrame, column: str, source: TableSource, part: str) -> None:
+    """Refuse a table without a column; name the columns that it has.
+
+    Args:
+        table: content of the table.
+        column: name of the column.
+        source: the file or frame, which the error names.
+        part: what the column is for.
+    """
+    if column in table:
+        return
+    names = [str(name) for name in table.columns]
+    rest = f" and {len(names) - _SHOWN_COLUMNS} more" if len(names) > _SHOWN_COLUMNS else ""
+    raise GraphError(
+        f"{name_of(source)} has no column '{column}', {part}; its columns are "
+        f"{', '.join(names[:_SHOWN_COLUMNS])}{rest}: rename one{nearest_names(column, names)}"
     )
 
 
@@ -70,21 +128,20 @@ def edge_columns(names: Sequence[str], path: str | Path) -> list[str]:
     return ends
 
 
-def read_ids(path: str | Path) -> list[str]:
+def read_ids(source: TableSource) -> list[str]:
     """Read the column `id` of a node table, as text."""
-    return ids_of(read_table(path), path)
+    return ids_of(read_table(source), source)
 
 
-def ids_of(table: pd.DataFrame, path: str | Path) -> list[str]:
+def ids_of(table: pd.DataFrame, source: TableSource) -> list[str]:
     """Return the column `id` of a node table, as text; refuse a missing id, and one that occurs twice.
 
     Args:
-        table: content of the file.
-        path: the file, which an error names.
+        table: content of the table.
+        source: the file or frame, which an error names.
     """
-    if "id" not in table:
-        names = ", ".join(map(str, table.columns))
-        raise GraphError(f"{path} has no column 'id', which names the nodes; its columns are {names}: rename one")
+    require_column(table, "id", source, "which names the nodes")
+    path = name_of(source)
     if table.empty:
         raise GraphError(f"{path} has no rows: it needs one for every node")
     missing = table["id"].isna().to_numpy()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
 from veilgraph.graph.graph import Graph
-from veilgraph.graph.io import ids_of, read_table
+from veilgraph.graph.io import TableSource, ids_of, name_of, read_table
 from veilgraph.privacy.notebook_table import html_table, listed
 from veilgraph.privacy.public_columns import PublicColumn
 
@@ -398,8 +398,8 @@ class PublicAttributes:
         return cls(tuple(_attribute(column, table[column.name]).select(rows) for column in declared))
 
     @classmethod
-    def from_file(cls, path: Path, *, ids: Sequence[str], columns: Sequence[PublicColumn]) -> PublicAttributes:
-        """Read declared public columns of a table of people, .csv or .parquet.
+    def from_file(cls, path: TableSource, *, ids: Sequence[str], columns: Sequence[PublicColumn]) -> PublicAttributes:
+        """Read declared public columns of a table of people, .csv or .parquet, or of a frame.
 
         An embedding that is no column of the table is a file NAME.npy beside it, with a row for each row of the table.
 
@@ -415,8 +415,8 @@ class PublicAttributes:
             if column.name not in table and (file := embedding_file(path, column.name)) is not None
         }
         listed = [column for column in columns if column.name not in beside]
-        found = cls.from_table(table, ids=ids, columns=listed, where=str(path)).attributes if listed else ()
-        rows = _rows_of(ids, ids_of(table, path), str(path))
+        found = cls.from_table(table, ids=ids, columns=listed, where=name_of(path)).attributes if listed else ()
+        rows = _rows_of(ids, ids_of(table, path), name_of(path))
         return cls((*found, *(_read_embedding(name, file, len(table), rows) for name, file in beside.items())))
 
     @property
@@ -464,23 +464,21 @@ class PublicAttributes:
         return html_table("Public attributes", facts | {"columns": listed(self.names), "nodes": self.num_nodes})
 
 
-def read_public(columns: Sequence[PublicColumn], people: Path | None, graph: Graph) -> PublicAttributes | None:
+def read_public(columns: Sequence[PublicColumn], people: TableSource | None, graph: Graph) -> PublicAttributes | None:
     """Return the declared public columns of a graph's nodes from the table of people; None if none are declared."""
     if not columns:
         return None
     if people is None:
         names = ", ".join(column.name for column in columns)
-        raise GraphError(
-            f"public columns are declared ({names}): give the table of people, which has them (--people or --nodes)"
-        )
+        raise GraphError(f"public columns are declared ({names}): give the table of people, which has them")
     return PublicAttributes.from_file(people, ids=graph.names, columns=columns)
 
 
-def embedding_file(people: Path, name: str) -> Path | None:
+def embedding_file(people: TableSource, name: str) -> Path | None:
     """Return the file of an embedding beside the table of people; None if there is none."""
-    if "/" in name or "\\" in name or len(name.encode()) > _LONGEST_NAME:
+    if not isinstance(people, str | Path) or "/" in name or "\\" in name or len(name.encode()) > _LONGEST_NAME:
         return None
-    file = people.with_name(f"{name}.npy")
+    file = Path(people).with_name(f"{name}.npy")
     return file if file.is_file() else None
 
 

@@ -125,7 +125,7 @@ def write_shards(
             writer.write_manifest(loops=spill.loops, described=described, identity=merged_fingerprint(shards))
             shards = ShardFolder.open(draft)
         if campaign_graph not in (None, shards.identity):
-            same_parts = ", or the same --parts if it was given shards" if is_large else ""
+            same_parts = ", or the same number of parts if it was given shards" if is_large else ""
             raise GraphError(
                 f"the graph of {edges} ({shards.num_nodes} nodes) is not the campaign's: give the tables that "
                 f"'veilgraph init' was given{same_parts}"

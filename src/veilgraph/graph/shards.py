@@ -31,6 +31,7 @@ from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import ArrowArray, ArrowTable, arrow, read_buffer
 from veilgraph.graph.counters import mix
 from veilgraph.graph.graph import Graph, Holding
+from veilgraph.graph.io import TableSource
 from veilgraph.graph.shard_manifest import IDS, REMEDY, read_manifest, shard_name
 
 Result = TypeVar("Result")
@@ -71,13 +72,15 @@ def shard_of(keys: NDArray[np.uint64], parts: int) -> NDArray[np.int64]:
     return ((upper * np.uint64(parts)) >> np.uint64(32)).astype(np.int64)
 
 
-def read_graph(path: str | Path, *, nodes: str | Path | None = None) -> Graph:
+def read_graph(path: TableSource, *, nodes: TableSource | None = None) -> Graph:
     """Read a graph from a folder of shards, or from tables as `Graph.from_files` does.
 
     Args:
         path: folder of shards, or table whose first two columns are the end nodes of edges.
         nodes: table with a column `id`, beside an edge table; a folder of shards holds its nodes.
     """
+    if not isinstance(path, str | Path):
+        return Graph.from_files(path, nodes=nodes)
     if not Path(path).is_dir():
         return Graph.from_files(check_graph_path(path), nodes=nodes)
     if nodes is not None:

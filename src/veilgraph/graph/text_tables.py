@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from veilgraph.errors import GraphError
 
 _SEPARATORS = ",;\t"
+_OTHER_SEPARATORS = re.compile(r"[|^~]")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BEGINNING_BYTES = 2**16
 _FOR_AN_OFFICE = re.compile(r'"?sep=.?"?', re.IGNORECASE)
@@ -112,7 +113,7 @@ def read_text_table(path: str | Path) -> TextTable:
     rows = [] if not text.strip() else _split(path, text, separator_of(text, path))
     if not rows:
         raise GraphError(f"{path} is empty: it needs a line with the names of the columns, and rows below it")
-    header = _names(path, rows[0])
+    header = column_names(path, rows[0])
     body = rows[1:]
     while body and not any(body[-1]):
         body.pop()
@@ -139,10 +140,11 @@ def read_layout(path: Path) -> TextLayout:
     rows = _split(path, text.lstrip("\r\n").partition("\n")[0], separator)
     if not rows:
         raise GraphError(f"{path} is empty: it needs a line with the names of the columns, and rows below it")
-    return TextLayout(encoding, separator, tuple(_names(path, rows[0])))
+    return TextLayout(encoding, separator, tuple(column_names(path, rows[0])))
 
 
-def _names(path: Path, header: list[str]) -> list[str]:
+def column_names(path: Path | str, header: Iterable[str]) -> list[str]:
+    """Return the names of the columns without blanks around them; refuse a missing name, and one that occurs twice."""
     names = [name.strip() for name in header]
     while len(names) > 1 and not names[-1]:  # an office saved an empty column
         names.pop()
@@ -151,6 +153,11 @@ def _names(path: Path, header: list[str]) -> list[str]:
             raise GraphError(f"{path}: column {place + 1} has no name; give it one in the first line")
         if name in names[:place]:
             raise GraphError(f"{path}: two columns have the name '{name}'; rename or remove one")
+    if len(names) == 1 and (odd := _OTHER_SEPARATORS.search(names[0])):
+        raise GraphError(
+            f"{path}: its one column is called '{names[0]}'; if '{odd[0]}' separates columns there, save the table "
+            "with commas, semicolons or tabs"
+        )
     return names
 
 

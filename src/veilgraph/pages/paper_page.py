@@ -218,4 +218,4 @@ def write_files(files: Mapping[Path, str]) -> None:
         try:
             write_atomically(path, content)
         except OSError as error:
-            raise RunError(f"{path} cannot be written: {error.strerror}; choose another folder with --out") from error
+            raise RunError(f"{path} cannot be written: {error.strerror}; choose another folder") from error

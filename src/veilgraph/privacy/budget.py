@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -35,6 +34,10 @@ def check_features_budget(epsilon_x: float | None, sampled: int | None) -> None:
         raise BudgetError("epsilon_x and sampled belong together: give both, or neither to collect no features")
 
 
+_MISSING = float("nan")  # an object of its own
+"""The budget of a label that was not given."""
+
+
 @dataclass(frozen=True)
 class PrivacyBudget:
     """Parameters of the paper's mechanisms, which decide what a report may reveal.
@@ -53,10 +56,12 @@ class PrivacyBudget:
     """
 
     epsilon_x: float | None = None
-    epsilon_y: float = math.nan  # not a number, so a budget without it is refused
+    epsilon_y: float = _MISSING
     sampled: int | None = None
 
     def __post_init__(self) -> None:
+        if self.epsilon_y is _MISSING:
+            raise BudgetError("epsilon_y is missing: give the budget of the label, such as epsilon_y=1.0")
         check_epsilon(self.epsilon_y, "epsilon_y")
         check_features_budget(self.epsilon_x, self.sampled)
         if self.epsilon_x is not None:

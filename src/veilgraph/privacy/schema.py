@@ -133,10 +133,11 @@ widen the range or correct the record
 
     def _encode_values(self, raw: ArrayLike) -> NDArray[np.int64]:
         code_of = {value: code for code, value in enumerate(self.values)}
-        codes = np.array([_code(value, code_of) for value in np.asarray(raw, dtype=object)], dtype=np.int64)
+        cells = np.asarray(raw, dtype=object)
+        codes = np.array([_code(value, code_of) for value in cells], dtype=np.int64)
         self._refuse(
             codes < 0,
-            f"not one of the {self.domain_size} declared values (value withheld); declare it or correct the record",
+            f"not one of the {self.domain_size} declared values (value withheld); {_remedy(cells, codes < 0)}",
         )
         return codes
 
@@ -301,7 +302,7 @@ class FeatureSchema:
         if (wrong := codes == -2).any():
             raise DomainError(
                 f"column '{name}', row {int(np.argmax(wrong)) + 1}: not one of the declared classes "
-                f"{list(self.classes)} (value withheld); declare it or correct the record"
+                f"{list(self.classes)} (value withheld); {_remedy(cells, wrong)}"
             )
         return codes
 
@@ -411,6 +412,14 @@ def _code(value: object, code_of: Mapping[str, int], unknown: int = -1) -> int:
     if isinstance(value, (bool, np.bool_)):  # the schema may declare True and False, or 1 and 0
         return code_of.get(str(value), code_of.get(str(int(value)), unknown))
     return code_of.get(_text(value), unknown)
+
+
+def _remedy(cells: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
+    """Return what helps against the first wrong cell: a blank around it is not seen in an office."""
+    first = cells[np.argmax(wrong)] if wrong.any() else None
+    if isinstance(first, str) and first != first.strip():
+        return "it begins or ends with a blank: remove it"
+    return "declare it or correct the record"
 
 
 def _missing(value: object) -> bool:

@@ -100,7 +100,7 @@ class NextWave:
         if not asked.documents.earlier and asked.what_follows not in told_enough:
             raise CampaignError(
                 "the first document does not tell people what is published about them from now on: begin the series "
-                "with 'campaign new --private-neighbours', and the --answer that follows"
+                "with a campaign whose contacts are private, and the answer that follows"
             )
         if people.fingerprint != asked.graph_sha256 or people.num_edges:
             raise CampaignError("the people are not those of the series: give its node table, and no edges")
@@ -133,5 +133,5 @@ class NextWave:
         if not before.earlier:
             return self.turns
         if self.turns not in (None, before.turns):
-            raise CampaignError("whether people answer in turns is said with the first wave: leave --turns out")
+            raise CampaignError("whether people answer in turns is said with the first wave: leave turns out")
         return before.turns

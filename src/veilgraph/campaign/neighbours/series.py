@@ -221,7 +221,7 @@ def read_table_file(folder: Path | None, series: NeighbourSeries, *, people: int
     if series.table is None:
         return None
     if folder is None:
-        raise CampaignError("the tables of the series are missing: give --tables, the folder of the published waves")
+        raise CampaignError("the tables of the series are missing: give the folder of the published waves")
     path = table_path(folder, series.table)
     try:
         content = path.read_bytes()

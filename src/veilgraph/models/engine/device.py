@@ -25,7 +25,7 @@ def resolve_device(name: str) -> torch.device:
     if name not in ("cpu", "cuda"):
         raise RunError(f"device is '{name}': choose auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
-        raise RunError("device is 'cuda', but there is no usable GPU here: use --device cpu or auto")
+        raise RunError("device is 'cuda', but there is no usable GPU here: choose cpu or auto")
     return torch.device(name)
 
 

@@ -109,7 +109,9 @@ def best_label_mechanism(num_classes: int, epsilon: float) -> LabelOnce:
 
 def _one_value(name: str, domain_sizes: tuple[int, ...]) -> int:
     if len(domain_sizes) != 1:
-        raise BudgetError(f"{name} randomizes one value, not {len(domain_sizes)}: use --features 1, or joint-grr")
+        raise BudgetError(
+            f"{name} randomizes one value, not {len(domain_sizes)}: give one feature, or choose joint-grr"
+        )
     return domain_sizes[0]
 
 
