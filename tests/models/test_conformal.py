@@ -170,6 +170,24 @@ def test_a_coverage_outside_0_and_1_is_refused(coverage: float) -> None:
         calibrated.threshold(coverage)
 
 
+@pytest.mark.parametrize(("count", "asked"), [(2600, []), (3000, [2])])
+def test_of_many_reports_of_many_classes_some_decide_about_sets_of_people_who_report(
+    count: int, asked: list[int]
+) -> None:
+    mechanism, strides = GRR(40, 3.0), list[int]()
+    probabilities, truth = people(count, 40, 0)
+
+    def every(stride: int) -> NDArray[np.int64]:
+        strides.append(stride)
+        return np.arange(0, count, stride)
+
+    named = named_by(truth, mechanism, 1)
+    some, whole = (calibrate_sets(probabilities, named, mechanism, every=each) for each in (every, None))
+    assert strides == asked  # 3,000 x 40 classes x 40 reports are more than 2**22
+    assert np.array_equal(some.coverage[0], whole.coverage[0])
+    assert some.coverage[1] == pytest.approx(whole.coverage[1], abs=4 * math.sqrt(0.25 / 1500))
+
+
 def test_without_reports_there_is_no_coverage() -> None:
     with pytest.raises(FitError, match="at least one node must report"):
         calibrate_sets(np.zeros((0, 4)), np.zeros((0, 4), dtype=np.bool_), GRR(4, 1.0))

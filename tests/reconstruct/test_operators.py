@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.support.partition import Partition
 from veilgraph.datasets import csbm
 from veilgraph.graph import Graph
+from veilgraph.graph.clustering import cluster
 from veilgraph.reconstruct.operators import GraphOperators, PartOperators
 
 PATH = Graph.from_edges([[0, 1], [1, 2]], num_nodes=4)  # node 3 is isolated
@@ -75,6 +76,13 @@ def test_each_is_computed_once_and_on_first_use() -> None:
     assert "mean" not in vars(operators)
     assert operators.mean is operators.mean
     assert "mean" in vars(operators)
+
+
+def test_edges_on_a_cpu_are_no_copy_and_clusters_of_a_small_graph_are_of_metis() -> None:
+    graph = csbm(60, seed=0).graph
+    operators = GraphOperators(graph, torch.device("cpu"))
+    assert operators.edges.data_ptr() == graph.edges.ctypes.data
+    assert np.array_equal(operators.decompositions.clusters(4), cluster(graph, 4))
 
 
 @settings(deadline=None, max_examples=25)

@@ -359,9 +359,7 @@ def _at_least(rows: NDArray[np.float64], floor: float, total: int) -> NDArray[np
     raised = np.maximum(rows - floor, 0)
     surplus = raised.sum(axis=1, keepdims=True)
     free = total - floor * rows.shape[1]
-    return np.asarray(
-        floor + free * np.where(surplus > 0, raised / np.where(surplus > 0, surplus, 1), 1 / rows.shape[1])
-    )
+    return np.asarray(floor + free * (raised / np.maximum(surplus, np.finfo(np.float64).tiny)))
 
 
 def find_rare_values(perturbed: PerturbedGraph, level: float) -> list[Suspicion]:

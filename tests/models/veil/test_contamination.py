@@ -156,11 +156,23 @@ def test_a_damaged_contamination_is_refused() -> None:
             LabelVeil().restore(replace(state, values=values))
 
 
-@pytest.mark.parametrize(("classes", "collections"), [(4, 20), (10, 10)])
-def test_honest_reports_raise_hardly_any_alarm(classes: int, collections: int) -> None:
-    """At a rate of 1 %, two alarms in 20 collections have a probability of 0.017."""
+@pytest.mark.parametrize("classes", [4, 10])
+def test_honest_reports_raise_hardly_any_alarm(classes: int) -> None:
+    """At a rate of 1 %, two alarms in 16 collections have a probability of 0.011.
+
+    6 % of the people have a class that nothing around them tells. With ten classes, three collections are suspicious
+    enough for a fit with contamination, which makes their reports likelier by 4.4 to 5.7, less than ln(10 / 0.01).
+    """
     alarms = 0
-    for seed in range(collections):
-        _, honest, split = collect(200, seed, epsilon_y=2.0, classes=classes)
+    for seed in range(16):
+        private, rng = (
+            csbm(200, num_classes=classes, num_features=0, homophily=0.9, seed=seed),
+            np.random.default_rng(seed),
+        )
+        labels = private.labels.copy()
+        labels[rng.permutation(200)[:12]] = TARGET
+        split = Split.random(200, seed=seed)
+        budget = PrivacyBudget(epsilon_y=2.0)
+        honest = simulate(replace(private, labels=labels), budget, split, rng=rng, label=GRR)
         alarms += LabelVeil(seed=seed).fit(honest, split).contamination_ is not None
     assert alarms <= 1

@@ -22,6 +22,7 @@ from veilgraph.models.veil.opinion_pool import (
     fit_pool,
     model_averaging_weights,
     projected_newton,
+    wider_pool,
 )
 from veilgraph.privacy.mechanisms import SubsetSelection
 
@@ -78,6 +79,21 @@ def test_uninformative_reports_leave_the_pool_at_its_centre() -> None:
     centre = torch.tensor([0.5, 0.5])
     # A report's likelihood varies by at most p - q = 0.0022 of 1/3: the penalty's curvature of 100 dominates.
     assert torch.allclose(fit_pool(noise, labels, centre).weights, centre, atol=0.05)
+
+
+def test_terms_are_added_for_their_own_gain_alone() -> None:
+    private, labels = cross_fitted(1.0)
+    flat, right = torch.full((800, 3), 1 / 3).log(), true_log_probabilities(private, 0.9)
+    terms = torch.stack([flat, right])[:, labels.reports.nodes]
+    noise = torch.randn(2, 600, 3, generator=torch.Generator().manual_seed(0))
+    # At these weights the views say nothing: fitted again, they gain far more than 1 for each of two terms.
+    idle = OpinionPool(weights=torch.tensor([1.0, 0.0]), bias=torch.zeros(3, 3), objective=0.0)
+    refitted = fit_pool(terms, labels, idle.weights).combine(terms, labels.reports.degree_columns[labels.reports.nodes])
+    assert labels.likelihood.log_likelihood(refitted).sum() > labels.likelihood.log_likelihood(terms[0]).sum() + 20
+    assert wider_pool(idle, terms, noise, labels) is None
+    added = wider_pool(replace(idle, weights=idle.weights[:1]), terms[:1], torch.cat([noise, terms[1:]]), labels)
+    assert added is not None
+    assert added.weights[1:].argmax() == 2
 
 
 def test_combining_gives_distributions() -> None:

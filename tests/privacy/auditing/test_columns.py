@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from veilgraph.privacy.auditing.columns import Encoder, array_columns, row_keys, with_precision
 
@@ -37,6 +38,7 @@ def test_of_many_columns_those_are_kept_that_differ_between_records() -> None:
     assert 777 in Encoder.fit(columns, numbers).kept
 
 
-def test_rows_that_differ_have_different_keys() -> None:
-    rows = np.array(np.meshgrid(*[np.arange(5)] * 5)).reshape(5, -1).T
-    assert len(np.unique(row_keys(rows))) == 5**5
+@pytest.mark.parametrize("columns", [1, 2, 5])
+def test_rows_that_differ_have_different_keys(columns: int) -> None:
+    rows = np.array(np.meshgrid(*[np.arange(5)] * columns)).reshape(columns, -1).T
+    assert len(np.unique(row_keys(rows))) == 5**columns

@@ -39,7 +39,7 @@ from veilgraph.models.veil.contamination_estimate import (
 from veilgraph.models.veil.cross_fitting import CrossFitting, any_features
 from veilgraph.models.veil.feature_evidence import FEATURE_RESTARTS, feature_terms
 from veilgraph.models.veil.fit_memory import bytes_needed, plan_within
-from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights
+from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights, wider_pool
 from veilgraph.models.veil.view_checkpoint import ViewCheckpoint
 from veilgraph.models.veil.views import COMMUNITIES, read_views
 from veilgraph.privacy.mechanisms import Mechanism
@@ -570,20 +570,11 @@ def _prior_weights(names: Iterable[str], device: torch.device) -> Tensor:
 def _fit_feature_pool(
     pool: OpinionPool, terms: Tensor, labels: CrossFitting, operators: GraphOperators
 ) -> OpinionPool | None:
-    """Return the pool with features if the log-likelihood of out-of-fold reports gains more than 1 per added weight."""
+    """Return the pool with features if they earn their weights."""
     if not any_features(labels.perturbed):
         return None
     extra = feature_terms(pool.combine(terms, labels.reports.degree_columns), labels, operators)
-    without, held_out = _out_of_fold(terms, labels), _out_of_fold(torch.cat([terms, extra]), labels)
-    joint = fit_pool(held_out, labels, torch.cat([pool.weights, pool.weights.new_zeros(len(extra))]))
-    # The views alone are fitted again from the same centre: a gain that they also have is not due to features.
-    again = fit_pool(without, labels, pool.weights)
-    before, after = (
-        labels.likelihood.log_likelihood(_combine_held_out(p, t, labels)).sum(dtype=torch.float64)
-        for p, t in ((again, without), (joint, held_out))
-    )
-    gain = labels.reports.communicator.all_reduce_sum(after - before)
-    return joint if float(gain) > len(extra) else None
+    return wider_pool(pool, _out_of_fold(terms, labels), _out_of_fold(extra, labels), labels)
 
 
 def _combine_held_out(pool: OpinionPool, held_out: Tensor, labels: CrossFitting) -> Tensor:

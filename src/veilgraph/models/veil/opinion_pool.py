@@ -187,6 +187,30 @@ def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool
     return OpinionPool(weights=best[:count].to(terms), bias=best[count:].view(shape).to(terms), objective=-value)
 
 
+def wider_pool(pool: OpinionPool, terms: Tensor, added: Tensor, labels: CrossFitting) -> OpinionPool | None:
+    """Return the pool with more terms if the log-likelihood of out-of-fold reports gains more than 1 for each of them.
+
+    The terms of the pool alone are fitted again, from the same centre: a gain that they also have is theirs.
+
+    Args:
+        pool: The pool.
+        terms: Out-of-fold terms of the pool, [terms, reports, classes].
+        added: Further out-of-fold terms, [added, reports, classes].
+        labels: The reports.
+    """
+    columns, joined = labels.reports.degree_columns[labels.reports.nodes], torch.cat([terms, added])
+    again, wider = (
+        fit_pool(each, labels, torch.cat([pool.weights, pool.weights.new_zeros(len(each) - len(terms))]))
+        for each in (terms, joined)
+    )
+    before, after = (
+        labels.likelihood.log_likelihood(fitted.combine(each, columns)).sum(dtype=torch.float64)
+        for fitted, each in ((again, terms), (wider, joined))
+    )
+    gain = labels.reports.communicator.all_reduce_sum(after - before)
+    return wider if float(gain) > len(added) else None
+
+
 class NegativeLogLikelihood:
     r"""Negative log-likelihood of the reports as a function of the pool's weights and biases.
 

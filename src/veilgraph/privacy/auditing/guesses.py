@@ -95,7 +95,7 @@ class Learned:
         """
         codes, numbers = sample.codes, sample.numbers
         keys, places = np.unique(row_keys(codes), return_inverse=True)
-        few = len(keys) * _FEWEST_FOR_EACH_REPORT <= max(len(codes), 64)
+        few = len(keys) * _FEWEST_FOR_EACH_REPORT <= len(codes)
         keys = keys if few else keys[:0]
         whole = _log_shares(places, numbers, len(keys), records) if few else np.zeros((1, records))
         single: tuple[NDArray[np.float64], ...] = ()
