@@ -14,7 +14,7 @@ import json
 import multiprocessing
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from functools import lru_cache
@@ -27,7 +27,7 @@ import torch
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
-from veilgraph.graph import Graph, PublicAttributes, Split, read_table
+from veilgraph.graph import Graph, PerturbedGraph, PublicAttributes, Split, read_table
 from veilgraph.models import LabelVeil, StructureOnly
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
@@ -67,16 +67,21 @@ def people(folder: Path, name: str) -> PrivateGraph:
     )
 
 
-def compare(task: Task) -> dict[str, Any]:
-    """Return the accuracy of every method on the test nodes, for one draw of the reports."""
+def collected(task: Task) -> tuple[PrivateGraph, Split, PerturbedGraph]:
+    """Return people with public attributes, a split, and one draw of the reports of their labels."""
     folder, name, epsilon, seed = task
-    torch.set_num_threads(1)
     private = people(folder, name)
-    eligible = private.labels != NO_LABEL
-    split = Split.random(private.graph.num_nodes, seed=seed, eligible=eligible)
+    split = Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)
     mechanism = best_label_mechanism(private.schema.num_classes, epsilon)
     labels = randomize_labels(private, mechanism, split, rng=label_rng(seed))
-    reports = simulated_collection(private, split, mechanism, labels)
+    return private, split, simulated_collection(private, split, mechanism, labels)
+
+
+def compare(task: Task) -> dict[str, Any]:
+    """Return the accuracy of every method on the test nodes, for one draw of the reports."""
+    _, name, epsilon, seed = task
+    torch.set_num_threads(1)
+    private, split, reports = collected(task)
     order = np.random.default_rng([seed, _PERMUTED]).permutation(private.graph.num_nodes)
     permuted = None if private.public is None else private.public.select(order)
     variants = {
@@ -89,7 +94,8 @@ def compare(task: Task) -> dict[str, Any]:
         for key, variant in variants.items()
     }
     found["control"] = accuracy(StructureOnly(device="cpu").fit(reports, split).predict(), private, split.test)
-    found["largest"] = float(np.bincount(private.labels[split.test & eligible]).max() / (split.test & eligible).sum())
+    counted = private.labels[split.test & (private.labels != NO_LABEL)]
+    found["largest"] = float(np.bincount(counted).max() / len(counted))
     return {"dataset": name, "epsilon_user_level": epsilon, "seed": seed, **found}
 
 
@@ -138,18 +144,25 @@ def finished(path: Path) -> dict[tuple[str, float, int], dict[str, Any]]:
     return cells
 
 
-def main() -> None:
-    """Print the table or JSON. Epsilons are at user level (any two records), spent on the label alone."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser, *, out: str) -> None:
+    """Add what a study of public attributes can be told."""
     parser.add_argument("--datasets", type=Path, required=True, help="folder of graphs, .npz, and of people/")
     parser.add_argument("--only", nargs="+", default=None, help="names of the data; default: all of the folder")
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 2.0, 4.0])
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("public_attributes.jsonl"), help="file of finished cells")
+    parser.add_argument("--out", type=Path, default=Path(out), help="file of finished cells")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+
+
+def run_cells(
+    options: argparse.Namespace,
+    compare: Callable[[Task], dict[str, Any]],
+    summary: Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]],
+    table: Callable[[Sequence[Mapping[str, Any]]], str],
+) -> None:
+    """Compute the cells that the file lacks in processes, and print the rows as a table or as JSON."""
     names = options.only or names_in(options.datasets)
     seeds = range(options.first_seed, options.first_seed + options.draws)
     wanted = list(itertools.product(names, options.epsilons, seeds))
@@ -169,6 +182,13 @@ def main() -> None:
         for name, epsilon in itertools.product(names, options.epsilons)
     ]
     print(json.dumps(rows, indent=2) if options.json else table(rows))
+
+
+def main() -> None:
+    """Print the table or JSON. Epsilons are at user level (any two records), spent on the label alone."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser, out="public_attributes.jsonl")
+    run_cells(parser.parse_args(), compare, summary, table)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,16 @@ from functools import cache
 
 import pytest
 
-from studies.rivals import RTGNN, FeatFree, ForwardGNN, PrivGE, SpectralRegression, UPGNet
+from studies.rivals import (
+    RTGNN,
+    BoostedTrees,
+    CorrectAndSmooth,
+    FeatFree,
+    ForwardGNN,
+    PrivGE,
+    SpectralRegression,
+    UPGNet,
+)
 from tests.models.test_conformance import (  # noqa: F401
     MULTI_BIT,
     PERTURBED,
@@ -38,6 +47,8 @@ MAKERS: dict[str, Callable[[], Method]] = {
     "upgnet": lambda: UPGNet(epochs=5, feature_hops=2),
     "privge": lambda: PrivGE(epochs=5, feature_hops=2, restart=0.1),
     "spectral": SpectralRegression,
+    "correct-and-smooth": CorrectAndSmooth,
+    "boosted-trees": BoostedTrees,
     "forward-gnn": lambda: ForwardGNN(epochs=5, feature_hops=2),
     "featfree": lambda: FeatFree(epochs=5, dimensions=8, steps=2),
     "rtgnn": lambda: RTGNN(epochs=5, steps=2, threshold=0.5),
