@@ -132,7 +132,7 @@ NODES = pd.DataFrame(
         "unused": [1, 2, 3, 4],
     }
 )
-EDGES = pd.DataFrame({"from": ["007", "b", "c", "b"], "to": ["b", "c", "d", "007"], "weight": [1, 2, 3, 4]})
+EDGES = pd.DataFrame({"from": ["007", "b", "c", "b"], "to": ["b", "c", "d", "007"], "since": [1, 2, 3, 4]})
 TABLE_SCHEMA = FeatureSchema(
     columns=(
         Column(name="age", edges=(0, 30, 60, 120)),

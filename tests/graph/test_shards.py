@@ -335,3 +335,12 @@ def test_an_index_finds_every_key_and_no_other() -> None:
         wanted = np.concatenate([drawn, np.array([0, 2**64 - 1], dtype=np.uint64)])
         expected = [int(np.searchsorted(keys, key)) if key in keys else -1 for key in wanted]
         np.testing.assert_array_equal(KeyIndex(keys).find(wanted), expected)
+
+
+@pytest.mark.parametrize("column", ["weight", "directed", "kind"])
+def test_what_is_known_about_links_is_refused_where_shards_would_lose_it(tmp_path: Path, column: str) -> None:
+    path = tmp_path / "links.csv"
+    path.write_text(f"a,b,{column}\nx,y,1\n")
+    with pytest.raises(GraphError, match=f"'{column}', which shards do not hold yet: train from the table"):
+        write_shards(tmp_path / "shards", path, parts=1)
+    assert not (tmp_path / "shards").exists()

@@ -29,7 +29,7 @@ def rows_of(graph: Graph, dtype: torch.dtype = torch.int64) -> AdjacencyRows:
 @given(st.integers(0, 10_000), st.sampled_from([torch.int32, torch.int64]))
 def test_neighbours_are_those_of_the_graph(seed: int, dtype: torch.dtype) -> None:
     graph = random_graph(seed)
-    starts, neighbours = rows_of(graph, dtype)
+    starts, neighbours, _ = rows_of(graph, dtype)
     assert starts.tolist() == graph.adjacency.starts.tolist()
     assert neighbours.tolist() == graph.adjacency.neighbours.tolist()
 

@@ -12,6 +12,8 @@ from tests.support.partition import Partition
 from veilgraph.datasets import csbm
 from veilgraph.graph import Graph
 from veilgraph.graph.clustering import cluster
+from veilgraph.graph.relations import WeightedGraph, relations
+from veilgraph.models.veil.pagerank import personalised_pagerank
 from veilgraph.reconstruct.operators import GraphOperators, PartOperators
 
 PATH = Graph.from_edges([[0, 1], [1, 2]], num_nodes=4)  # node 3 is isolated
@@ -105,3 +107,36 @@ def test_rows_of_a_part_are_scaled_by_degrees_in_the_whole_graph(name: str) -> N
         for found, expected in ((here.matrix, whole.matrix), (here.transposed, whole.transposed)):
             rows = expected.to_dense()[part.global_ids][:, extended]
             torch.testing.assert_close(found.to_dense(), rows, rtol=0, atol=0)
+
+
+def test_whole_weights_are_repeated_edges_and_unit_weights_are_none() -> None:
+    rng, nodes = np.random.default_rng(0), 40
+    graph = Graph.from_edges(rng.integers(0, nodes, (2, 90)), nodes + 1)  # one node has no edge
+    times = rng.integers(1, 5, graph.num_edges)
+    weighted = GraphOperators(relations(Graph.from_edges(graph.edges, nodes + 1, weights=times))["weights"])
+    repeated = np.zeros((nodes + 1, nodes + 1))
+    np.add.at(repeated, tuple(np.repeat(graph.edges, times, axis=1)), 1.0)
+    repeated += repeated.T
+    scale = 1 / np.sqrt(np.maximum(repeated.sum(axis=1), 1))
+    expected = scale[:, None] * repeated * scale
+    np.testing.assert_allclose(weighted.symmetric.matrix.to_dense().numpy(), expected, atol=1e-6)
+    spread = personalised_pagerank(weighted.symmetric.matrix, torch.eye(nodes + 1), [(0.1, 8)])[0.1, 8]
+    powers = [np.linalg.matrix_power(0.9 * expected, step) for step in range(9)]
+    np.testing.assert_allclose(spread.numpy(), 0.1 * sum(powers[:8]) + powers[8], atol=1e-5)
+    ones = WeightedGraph(num_nodes=nodes + 1, edges=graph.edges, weights=np.ones(graph.num_edges))
+    plain, unit = GraphOperators(graph), GraphOperators(ones)
+    assert torch.equal(plain.symmetric.matrix.values(), unit.symmetric.matrix.values())
+    assert torch.equal(plain.decompositions.eigenvectors(8), unit.decompositions.eigenvectors(8))
+    assert all(map(np.array_equal, plain.decompositions.bisections().trees, unit.decompositions.bisections().trees))
+
+
+def test_eigenvectors_and_bisections_follow_the_weights() -> None:
+    """Edges within two halves weigh more: without weights the graph is complete and has no halves."""
+    nodes, side = 64, np.arange(64) % 2
+    edges = np.stack(np.triu_indices(nodes, k=1))
+    weights = np.where(side[edges[0]] == side[edges[1]], 3.0, 1.0)
+    operators = GraphOperators(relations(Graph.from_edges(edges, nodes, weights=weights))["weights"])
+    second = operators.decompositions.eigenvectors(2)[:, 1].numpy()
+    assert ((second > 0) == (second[0] > 0) ^ side.astype(bool)).all()
+    (first, *_) = operators.decompositions.bisections().trees
+    assert (((first >> 1) == first[0] >> 1) == (side == 0)).all()

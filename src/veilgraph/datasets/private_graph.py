@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph, PublicAttributes, read_public, read_table
-from veilgraph.graph.io import TableSource, ends_of, ids_of, require_column
+from veilgraph.graph.io import TableSource, ids_of, links_of, require_column
 from veilgraph.privacy.mechanisms.base import check_codes
 from veilgraph.privacy.public_columns import check_not_asked
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
@@ -120,7 +120,7 @@ def from_tables(
     require_column(records, label, nodes, "which was given as the label")
     ids = ids_of(records, nodes)
     check_not_asked([label], declared.public)
-    graph = Graph.from_table(ends_of(read_table(edges), edges), nodes=ids)
+    graph = Graph.from_table(links_of(read_table(edges), edges), nodes=ids)
     return PrivateGraph(
         name=Path(nodes).stem if isinstance(nodes, str | Path) else "table",
         graph=graph,

@@ -359,7 +359,7 @@ def _with_nodes(graph: Graph, nodes: Sequence[str]) -> Graph:
     names = [*graph.names, *(node for node in nodes if node not in known)]
     if len(names) > graph.num_nodes and not graph.num_edges:
         raise GraphError(f"node '{names[graph.num_nodes]}' is not among the people of the series")
-    return graph if len(names) == graph.num_nodes else Graph.from_edges(graph.edges, len(names), node_ids=names)
+    return graph if len(names) == graph.num_nodes else graph.renumbered(range(graph.num_nodes), names)
 
 
 _BLOCK_NODES = 2**18

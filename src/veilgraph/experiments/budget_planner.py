@@ -365,9 +365,7 @@ def _part(graph: Graph, schema: FeatureSchema, seed: int, max_entries: int) -> G
     first, second = graph.edges
     within = parts[first] == parts[second]
     chosen = parts == np.bincount(parts[first[within]]).argmax()
-    numbers = np.cumsum(chosen) - 1
-    kept = within & chosen[first]
-    return Graph.from_edges(numbers[graph.edges[:, kept]], int(chosen.sum()))
+    return graph.renumbered(np.where(chosen, np.cumsum(chosen) - 1, -1), None, int(chosen.sum()))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

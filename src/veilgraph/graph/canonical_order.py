@@ -28,11 +28,13 @@ class CanonicalOrder:
         nodes: `[nodes with neighbours]`, nodes in their order.
         starts: `[components + 1]`, where each component starts in `nodes`.
         adjacency: neighbours of these nodes, by their places in `nodes`.
+        weights: weights of these entries, where edges have any.
     """
 
     nodes: NDArray[np.int64]
     starts: NDArray[np.int64]
     adjacency: Adjacency
+    weights: NDArray[np.float64] | None = None
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -49,6 +51,11 @@ class CanonicalOrder:
         first, last = self.starts[number], self.starts[number + 1]
         rows = self.adjacency.starts[first : last + 1]
         return Adjacency(rows - rows[0], self.adjacency.neighbours[rows[0] : rows[-1]] - first)
+
+    def component_weights(self, number: int) -> NDArray[np.float64] | None:
+        """Return the weights of the entries of `component`; None where edges have none."""
+        first, last = self.adjacency.starts[self.starts[number : number + 2]]
+        return None if self.weights is None else self.weights[first:last]
 
 
 @lru_cache(maxsize=2)
@@ -78,7 +85,22 @@ def canonical_order(graph: Graph) -> CanonicalOrder:
     order = searched[np.argsort(members[searched], kind="stable")]
     places[order] = np.arange(len(order))
     sizes = np.bincount(members)
-    return CanonicalOrder(connected[order], np.append(0, np.cumsum(sizes)), _renumbered(rows, order, places))
+    nodes, weights = connected[order], entry_weights(graph)
+    if weights is not None:
+        weights = (
+            csr_array((weights, neighbours, starts), shape=(graph.num_nodes,) * 2)[nodes][:, nodes]
+            .sorted_indices()
+            .data
+        )
+    return CanonicalOrder(nodes, np.append(0, np.cumsum(sizes)), _renumbered(rows, order, places), weights)
+
+
+def entry_weights(graph: Graph) -> NDArray[np.float64] | None:
+    """Return the weights of the entries of a graph's adjacency, `[2 edges]`; None where edges have none."""
+    if (weights := graph.edge_weights) is None:
+        return None
+    sources, targets = graph.edge_index
+    return np.tile(weights, 2)[np.lexsort((targets, sources))]
 
 
 def _ranks(graph: Graph) -> NDArray[np.int64]:

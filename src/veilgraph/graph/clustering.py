@@ -44,6 +44,9 @@ _LARGE = 2**15
 _MAX_RECURSIVE_PARTS = 8
 """Up to this number of parts METIS bisects recursively, as its manual advises."""
 
+_METIS_UNITS = 100
+"""METIS reads weights of edges as whole numbers, here with a mean of 100: their sum has 32 bits."""
+
 _PASSES = 10
 _SLACK = 1.03  # as METIS
 _BLOCK_NODES = 4096
@@ -194,9 +197,11 @@ def _start_component(
     """
     requests = [PartitionRequest(2 ** int(depth), recursive=True, seed=seed) for seed in range(1, trees + 1)]
     starts, neighbours = (each.astype(np.int32) for each in order.component(number))
+    weights = order.component_weights(number)
+    whole = None if weights is None else np.maximum(weights * _METIS_UNITS, 1).astype(np.int32)
     if workers <= 1 or len(neighbours) < MIN_PARALLEL_NEIGHBOURS:
-        return partial(metis_partitions, starts, neighbours, requests)
-    return start_metis_partitions(starts, neighbours, requests, workers=workers)
+        return partial(metis_partitions, starts, neighbours, requests, whole)
+    return start_metis_partitions(starts, neighbours, requests, whole, workers=workers)
 
 
 def _joined(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from veilgraph.errors import GraphError
 from veilgraph.graph.counters import mix
-from veilgraph.graph.io import TableSource, ends_of, ids_of, name_of, read_ids, read_table
+from veilgraph.graph.io import TableSource, ids_of, links_of, name_of, read_ids, read_table
+from veilgraph.graph.links import Links, known_of_links
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +58,7 @@ class Adjacency(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Graph:
-    """A public graph, undirected and simple.
+    """A public graph: undirected and simple, with what is known about its links beside that.
 
     Attributes:
         num_nodes: number of nodes, n.
@@ -65,6 +66,7 @@ class Graph:
         node_ids: ids of the nodes if the graph was read from a table.
         dropped_self_loops: number of self loops in the input.
         dropped_duplicates: number of repeated edges in the input, in either direction.
+        links: weights, directions and kinds; None where all links are alike. `edges` join the ends of any of them.
         holding: how this process holds the graph.
 
     >>> Graph.from_edges([[0, 1, 1, 2], [1, 0, 1, 1]], num_nodes=4)
@@ -78,10 +80,29 @@ class Graph:
     node_ids: tuple[Hashable, ...] | None = field(default=None, repr=False)
     dropped_self_loops: int = 0
     dropped_duplicates: int = 0
+    links: Links | None = field(default=None, repr=False)
 
     @classmethod
-    def from_edges(cls, edges: ArrayLike, num_nodes: int, *, node_ids: Sequence[Hashable] | None = None) -> Graph:
-        """Build a graph from `[2, edges]` node numbers, in any order and direction."""
+    def from_edges(
+        cls,
+        edges: ArrayLike,
+        num_nodes: int,
+        *,
+        node_ids: Sequence[Hashable] | None = None,
+        weights: ArrayLike | None = None,
+        directed: ArrayLike = False,
+        kinds: Sequence[str] | None = None,
+    ) -> Graph:
+        """Build a graph from `[2, edges]` node numbers, in any order and direction.
+
+        Args:
+            edges: numbers of the end nodes, `[2, edges]`.
+            num_nodes: number of nodes.
+            node_ids: ids of the nodes, `[nodes]`.
+            weights: how strong each link is, above 0, `[edges]`; default: all are alike.
+            directed: whether links go from the first row of `edges` to the second, `[edges]` or one answer for all.
+            kinds: name of each link's kind, `[edges]`; default: all are of one kind.
+        """
         pairs = np.asarray(edges)
         if node_ids is not None and len(node_ids) != num_nodes:
             raise GraphError(f"{len(node_ids)} node ids for {num_nodes} nodes: give one each")
@@ -108,6 +129,7 @@ class Graph:
             node_ids=None if node_ids is None else tuple(node_ids),
             dropped_self_loops=pairs.shape[1] - proper,
             dropped_duplicates=proper - keys.size,
+            links=Links.of(pairs, weights=weights, directed=directed, kinds=kinds),
         )
 
     @classmethod
@@ -121,23 +143,36 @@ class Graph:
         return cls(num_nodes=num_nodes, edges=np.empty((2, 0), dtype=np.int64), node_ids=ids)
 
     @classmethod
-    def from_data(cls, data: Any) -> Graph:
-        """Build a graph from the edges of a `torch_geometric.data.Data`; its features and labels are not read."""
-        return cls.from_edges(data.edge_index.cpu().numpy(), int(data.num_nodes))
+    def from_data(cls, data: Any, *, directed: bool = False) -> Graph:
+        """Build a graph from the edges of a `torch_geometric.data.Data`; its features and labels are not read.
+
+        Args:
+            data: graph with an `edge_index`, and perhaps an `edge_weight` and an `edge_type`, `[edges]` each.
+            directed: whether its edges have a direction; otherwise both directions of an edge are one.
+        """
+        known = {"weights": getattr(data, "edge_weight", None), "kinds": getattr(data, "edge_type", None)}
+        found = {name: cells.cpu().numpy() for name, cells in known.items() if cells is not None}
+        return cls.from_edges(data.edge_index.cpu().numpy(), int(data.num_nodes), directed=directed, **found)
 
     @classmethod
     def from_networkx(cls, graph: Any) -> Graph:
-        """Build a graph from the nodes and edges of a `networkx` graph; attributes and directions are not read.
+        """Build a graph from the nodes and edges of a `networkx` graph. Links of a `DiGraph` have a direction.
 
-        Nodes keep their order and become the ids.
+        Nodes keep their order and become the ids. Of attributes, `weight` and `kind` of edges are read.
         """
         number_of = {node: number for number, node in enumerate(graph.nodes)}
         pairs = [(number_of[first], number_of[second]) for first, second in graph.edges()]
         edges = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        return cls.from_edges(edges, len(number_of), node_ids=list(number_of))
+        known = {name: [data.get(name) for *_, data in graph.edges(data=True)] for name in ("weight", "kind")}
+        weights, kinds = (cells if any(cell is not None for cell in cells) else None for cells in known.values())
+        return cls.from_edges(
+            edges, len(number_of), node_ids=list(number_of), weights=weights, kinds=kinds, directed=graph.is_directed()
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return the edges as a table with columns `source` and `target`, one row for each edge.
+
+        A graph with `links` has one row for each link, with what is known about it as `from_table` reads it.
 
         >>> Graph.from_edges([[1], [0]], num_nodes=2, node_ids=["a", "b"]).to_frame().to_numpy().tolist()
         [['a', 'b']]
@@ -145,11 +180,14 @@ class Graph:
         import pandas as pd
 
         ids = np.array(self.names if self.node_ids is None else self.node_ids, dtype=object)
-        return pd.DataFrame({"source": ids[self.edges[0]], "target": ids[self.edges[1]]})
+        (sources, targets), known = (self.edges, {}) if self.links is None else (self.links.ends, self.links.columns())
+        return pd.DataFrame({"source": ids[sources], "target": ids[targets], **known})
 
     @classmethod
     def from_table(cls, table: pd.DataFrame, *, nodes: Sequence[Hashable] | None = None) -> Graph:
         """Build a graph from a table whose first two columns are the end nodes of edges, as ids of any kind.
+
+        Further columns `weight` (a number above 0), `directed` (yes or no) and `kind` (a text) become its `links`.
 
         Args:
             table: one row for each edge.
@@ -177,15 +215,15 @@ class Graph:
         if (numbers < 0).any():
             row, end = np.argwhere(numbers < 0)[0]
             raise GraphError(f"edge table, row {row + 1}: unknown node '{ends[row, end]}'; add it to the nodes")
-        return cls.from_edges(numbers.T, len(ids), node_ids=ids)
+        return cls.from_edges(numbers.T, len(ids), node_ids=ids, **known_of_links(table.iloc[:, 2:]))
 
     @classmethod
     def from_files(cls, edges: TableSource, *, nodes: TableSource | None = None) -> Graph:
         """Read a graph from CSV or Parquet files, or from frames. Ids are text, so that 007 stays 007.
 
         Args:
-            edges: table whose first two columns are the end nodes of edges. A table with the column `id` alone has
-                the people of a collection whose neighbours are private: nodes, and no edge.
+            edges: table as `from_table` reads it. A table with the column `id` alone has the people of a collection
+                whose neighbours are private: nodes, and no edge.
             nodes: table with a column `id`, one row for each node; default: the nodes that have an edge.
         """
         table = read_table(edges)
@@ -194,7 +232,7 @@ class Graph:
                 raise GraphError(f"{name_of(edges)} has nodes and no edges: leave the node table out")
             ids = ids_of(table, edges)
             return cls.without_edges(len(ids), node_ids=ids)
-        return cls.from_table(ends_of(table, edges), nodes=None if nodes is None else read_ids(nodes))
+        return cls.from_table(links_of(table, edges), nodes=None if nodes is None else read_ids(nodes))
 
     def reordered(self, first: Sequence[str]) -> Graph:
         """Return the graph with some nodes in another order.
@@ -211,8 +249,20 @@ class Graph:
         if not self.num_edges:
             return Graph.without_edges(len(names), node_ids=names)
         number_of = {name: number for number, name in enumerate(names)}
-        numbers = np.array([number_of[name] for name in self.names])
-        return self if names == list(self.names) else Graph.from_edges(numbers[self.edges], len(names), node_ids=names)
+        return self if names == list(self.names) else self.renumbered([number_of[name] for name in self.names], names)
+
+    def renumbered(self, numbers: ArrayLike, node_ids: Sequence[Hashable] | None, num_nodes: int = 0) -> Graph:
+        """Return the graph with other numbers of its nodes, without the nodes whose number is -1.
+
+        Args:
+            numbers: new number of each node, `[nodes]`.
+            node_ids: ids of the nodes in their new order.
+            num_nodes: how many nodes there are, where they have no ids.
+        """
+        places = np.asarray(numbers)
+        inside = (places[self.edges] >= 0).all(axis=0)
+        found = Graph.from_edges(places[self.edges[:, inside]], len(node_ids or ()) or num_nodes, node_ids=node_ids)
+        return found if self.links is None else replace(found, links=self.links.renumbered(places))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -221,7 +271,7 @@ class Graph:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the sorted node ids and edges; independent of the order in which they were read.
+        """SHA-256 of the sorted node ids, edges and `links`; independent of the order in which they were read.
 
         >>> one = Graph.from_edges([[0, 1], [1, 2]], 3, node_ids=["a", "b", "c"])
         >>> other = Graph.from_edges([[2, 1], [1, 0]], 3, node_ids=["c", "b", "a"])
@@ -237,7 +287,8 @@ class Graph:
         texts = [json.dumps(name) for name in known]
         edges = ",".join(f"[{texts[u]},{texts[v]}]" for u, v in zip(low.tolist(), high.tolist(), strict=True))
         nodes = ",".join(json.dumps(name) for name in sorted(names))
-        content = f'{{"edges":[{edges}],"nodes":[{nodes}]}}'  # canonical JSON of both lists
+        links = "" if self.links is None else f',"links":{json.dumps(self.links.stated(names))}'
+        content = f'{{"edges":[{edges}]{links},"nodes":[{nodes}]}}'  # canonical JSON of the lists
         return hashlib.sha256(content.encode()).hexdigest()
 
     @cached_property
@@ -268,6 +319,16 @@ class Graph:
     def degrees(self) -> NDArray[np.int64]:
         """Number of neighbours of each node, `[nodes]`, computed once."""
         return np.bincount(self.edges.ravel(), minlength=self.num_nodes)
+
+    @property
+    def edge_weights(self) -> NDArray[np.float64] | None:
+        """Weights of the edges, `[edges]`, where the graph is one of weighted edges; see `WeightedGraph`."""
+        return None
+
+    @property
+    def strengths(self) -> NDArray[np.number[Any]]:
+        """Sum of the weights of each node's edges, `[nodes]`: its degree, where edges have no weights."""
+        return self.degrees
 
     @cached_property
     def adjacency(self) -> Adjacency:

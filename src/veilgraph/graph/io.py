@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from veilgraph.errors import GraphError, MissingExtraError, nearest_names
+from veilgraph.graph.links import LINK_COLUMNS
 from veilgraph.graph.text_tables import column_names, read_text_table, to_cell
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ def check_table(path: str | Path) -> Path:
     )
 
 
-def ends_of(table: pd.DataFrame, source: TableSource) -> pd.DataFrame:
-    """Return the two columns of an edge table that name the ends, as text; a missing end stays missing.
+def links_of(table: pd.DataFrame, source: TableSource) -> pd.DataFrame:
+    """Return the two columns of an edge table that name the ends, as text, and what it says about the links.
 
     Args:
         table: content of the table.
@@ -88,7 +89,8 @@ def ends_of(table: pd.DataFrame, source: TableSource) -> pd.DataFrame:
     """
     ends = table[edge_columns(list(table.columns), name_of(source))]
     is_text = isinstance(source, str | Path) and Path(source).suffix == ".csv"
-    return ends if is_text else ends.where(ends.isna(), ends.map(str))
+    ends = ends if is_text else ends.where(ends.isna(), ends.map(str))
+    return ends.join(table[[name for name in LINK_COLUMNS if name in table.columns[2:]]])
 
 
 def require_column(table: pd.DataFrame, column: str, source: TableSource, part: str) -> None:

@@ -60,7 +60,10 @@ class PartitionRequest:
 
 
 def metis_partitions(
-    starts: NDArray[np.int32], neighbours: NDArray[np.int32], requests: Sequence[PartitionRequest]
+    starts: NDArray[np.int32],
+    neighbours: NDArray[np.int32],
+    requests: Sequence[PartitionRequest],
+    weights: NDArray[np.int32] | None = None,
 ) -> list[NDArray[np.int64]]:
     """Return the part of each node, `[nodes]`, for every request.
 
@@ -68,6 +71,7 @@ def metis_partitions(
         starts: `[nodes + 1]`, where each node's neighbours start.
         neighbours: `[2 edges]`, neighbours of node 0, node 1 and so on.
         requests: settings of the partitions.
+        weights: `[2 edges]`, weights of the edges to these neighbours; default: all are alike.
 
     >>> path = np.array([0, 1, 3, 5, 6], dtype=np.int32), np.array([1, 0, 2, 1, 3, 2], dtype=np.int32)
     >>> [parts] = metis_partitions(*path, [PartitionRequest(2, recursive=True, seed=0)])
@@ -76,7 +80,9 @@ def metis_partitions(
     """
     graph = pymetis.CSRAdjacency(starts, neighbours)
     results = [
-        pymetis.part_graph(each.num_parts, graph, recursive=each.recursive, options=pymetis.Options(seed=each.seed))
+        pymetis.part_graph(
+            each.num_parts, graph, eweights=weights, recursive=each.recursive, options=pymetis.Options(seed=each.seed)
+        )
         for each in requests
     ]
     return [np.asarray(result.vertex_part, dtype=np.int64) for result in results]
@@ -109,6 +115,7 @@ def start_metis_partitions(
     starts: NDArray[np.int32],
     neighbours: NDArray[np.int32],
     requests: Sequence[PartitionRequest],
+    weights: NDArray[np.int32] | None = None,
     *,
     workers: int | None = None,
 ) -> Callable[[], list[NDArray[np.int64]]]:
@@ -118,10 +125,11 @@ def start_metis_partitions(
         starts: `[nodes + 1]`, where each node's neighbours start.
         neighbours: `[2 edges]`, neighbours of node 0, node 1 and so on.
         requests: settings of the partitions.
+        weights: `[2 edges]`, weights of the edges; default: all are alike.
         workers: number of shares of the work; default: one for each request.
     """
     shares = min(workers or len(requests), len(requests))
-    pending = [submit(metis_partitions, starts, neighbours, requests[each::shares]) for each in range(shares)]
+    pending = [submit(metis_partitions, starts, neighbours, requests[each::shares], weights) for each in range(shares)]
 
     def result() -> list[NDArray[np.int64]]:
         found = [share() for share in pending]

@@ -123,12 +123,15 @@ class PerturbedGraph:
         - `x` [nodes, features] and `y` [nodes, ...]: the reports, with the masks `has_features` and `has_label`;
         - `named` [nodes, classes]: whether a label report names a class;
         - `label_keep` and `label_other`: the probabilities that a label report names the true class, and a given
-          other class. A loss with forward correction needs no more.
+          other class. A loss with forward correction needs no more;
+        - where links are not all alike, `edge_weight` [edges] and the number of their kind, `edge_type` [edges]. Those
+          with a direction are in `edge_index` once, others in both directions.
         """
-        channel = self.label_mechanism.channel
+        channel, links = self.label_mechanism.channel, self.graph.links
+        edges = {"edge_index": self.graph.edge_index} if links is None else links.as_edge_index()
         return make_data(
             x=self.features.astype(np.float32),
-            edge_index=self.graph.edge_index,
+            **edges,
             y=self.labels,
             has_features=self.has_features,
             has_label=self.has_label,

@@ -24,6 +24,7 @@ from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import ArrowArray, ArrowBatch, ArrowTable, arrow
 from veilgraph.graph.graph import Graph
 from veilgraph.graph.io import check_table, edge_columns
+from veilgraph.graph.links import LINK_COLUMNS
 from veilgraph.graph.shard_fingerprint import merged_fingerprint
 from veilgraph.graph.shard_manifest import FORMAT, KINDS, MANIFEST, shard_name
 from veilgraph.graph.shards import (
@@ -422,6 +423,11 @@ def _parquet_columns(path: Path, names: list[str] | None, batch_rows: int) -> It
 
 def _wanted(path: Path, present: list[str], names: list[str] | None) -> list[str]:
     if names is None:
+        if known := [name for name in LINK_COLUMNS if name in present[2:]]:
+            raise GraphError(
+                f"{path} has a column '{known[0]}', which shards do not hold yet: train from the table in one process, "
+                "or leave the column out"
+            )
         return edge_columns(present, path)
     if lacking := [name for name in names if name not in present]:
         raise GraphError(f"{path} has no column '{lacking[0]}', which names the nodes")

@@ -47,8 +47,8 @@ def leading_eigenvectors(graph: Graph, count: int, *, regularised: bool = True) 
     [0.707, 0.408, 0.408, 0.408]
     """
     order = canonical_order(graph)
-    added = max(2 * graph.num_edges / len(order.nodes), 1.0) if regularised else 0.0
-    degrees = np.diff(order.adjacency.starts)
+    added = max(float(graph.strengths.sum()) / len(order.nodes), 1.0) if regularised else 0.0
+    degrees = graph.strengths[order.nodes]
     # S has the eigenvalues of (D + added)^-1 A, which its largest row sum bounds.
     bounds = np.maximum.reduceat(degrees / (degrees + added), order.starts[:-1])
     leading: list[tuple[float, int, NDArray[np.floating[Any]]]] = []
@@ -56,7 +56,9 @@ def leading_eigenvectors(graph: Graph, count: int, *, regularised: bool = True) 
         for number, bound in enumerate(bounds.tolist()):
             if len(leading) == count and bound <= leading[-1][0]:
                 continue
-            values, vectors = _component_eigenvectors(order.component(number), count, added)
+            values, vectors = _component_eigenvectors(
+                order.component(number), order.component_weights(number), count, added
+            )
             found = zip(np.abs(values).tolist(), vectors.T, strict=True)
             leading += [(value, number, vector) for value, vector in found]
             leading = sorted(leading, key=lambda each: -each[0])[:count]
@@ -67,12 +69,14 @@ def leading_eigenvectors(graph: Graph, count: int, *, regularised: bool = True) 
 
 
 def _component_eigenvectors(
-    rows: Adjacency, count: int, added: float
+    rows: Adjacency, entries: NDArray[np.float64] | None, count: int, added: float
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
     """Return leading eigenvalues and eigenvectors `[nodes, vectors]` of one component, not sorted."""
     (starts, neighbours), nodes = rows, len(rows.starts) - 1
-    scale = 1 / np.sqrt(np.diff(starts) + added)
-    weights = (np.repeat(scale, np.diff(starts)) * scale[neighbours]).astype(np.float32)
+    degrees = np.diff(starts) if entries is None else np.add.reduceat(entries, starts[:-1])
+    scale = 1 / np.sqrt(degrees + added)
+    weights = np.repeat(scale, np.diff(starts)) * scale[neighbours]
+    weights = (weights if entries is None else weights * entries).astype(np.float32)
     matrix = csr_array((weights, neighbours, starts), shape=(nodes, nodes))
     if nodes <= 2 * count:  # ARPACK needs a space that is much smaller than the whole
         return np.linalg.eigh(matrix.toarray().astype(np.float64))

@@ -26,10 +26,12 @@ class AdjacencyRows(NamedTuple):
     Attributes:
         starts: `[nodes + 1]`, where each node's list starts in `neighbours`.
         neighbours: `[2 edges]`, the lists of node 0, node 1 and so on, each sorted.
+        weights: `[2 edges]`, weights of the edges to these neighbours; None where edges have none.
     """
 
     starts: Tensor
     neighbours: Tensor
+    weights: Tensor | None = None
 
     @classmethod
     def of_arriving(cls, edges: Tensor, arriving: RowSums) -> AdjacencyRows:
@@ -73,7 +75,7 @@ class AdjacencyRows(NamedTuple):
         return AdjacencyRows(self.starts + nodes, neighbours)
 
     def scaled(self, *, rows: Tensor | None = None, columns: Tensor | None = None) -> Tensor:
-        """Return the sparse matrix with entries r_u c_v; matrices of one adjacency share its index tensors.
+        """Return the sparse matrix with entries r_u w_uv c_v; matrices of one adjacency share its index tensors.
 
         Args:
             rows: r, `[nodes]`; default: 1.
@@ -88,6 +90,8 @@ class AdjacencyRows(NamedTuple):
                 torch.split(weights, BLOCK_ENTRIES), torch.split(self.neighbours, BLOCK_ENTRIES), strict=True
             ):
                 some.mul_(factors.index_select(0, names))
+        if self.weights is not None:
+            weights.mul_(self.weights)
         return csr_from_rows(self.starts, self.neighbours, weights, (nodes, nodes))
 
 

@@ -185,7 +185,7 @@ class Decompositions:
 
     def _lanczos(self, count: int, regularised: bool) -> Tensor:
         sums, exchange = self._operators.neighbour_sums(), self._operators.communicator.exchange_halo
-        degrees = torch.from_numpy(self._operators.graph.degrees).to(self._operators.device)
+        degrees = torch.from_numpy(self._operators.graph.strengths).to(self._operators.device)
         return lanczos_eigenvectors(
             lambda column: sums(exchange(column)), degrees, self._operators.communicator, count, regularised=regularised
         )

@@ -16,6 +16,7 @@ from veilgraph.distributed.exchange import ALONE, current_exchange
 from veilgraph.distributed.graph_rows import Halo, rows_of_part, whole_rows
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
+from veilgraph.graph.canonical_order import entry_weights
 from veilgraph.graph.graph import Holding
 from veilgraph.graph.partition import ExtendedPart, GraphPart
 from veilgraph.graph.shards import ShardGraph
@@ -90,13 +91,13 @@ class GraphOperators:
         return SparseProduct(self.adjacency.scaled(rows=shares), self.adjacency.scaled(columns=shares))
 
     def neighbour_sums(self) -> RowSums:
-        """Return the sums over the neighbours of each node."""
+        """Return the sums over the neighbours of each node, weighted where edges have weights."""
         return RowSums(*self.adjacency)
 
     @cached_property
     def symmetric(self) -> SparseProduct:
         """D^-1/2 A D^-1/2: symmetric normalization without self loops."""
-        return _symmetric(self.adjacency, self._degrees.clamp(min=1))
+        return _symmetric(self.adjacency, self._degrees.where(self._degrees > 0, 1.0))
 
     @cached_property
     def closed_symmetric(self) -> SparseProduct:
@@ -127,18 +128,21 @@ class GraphOperators:
     @cached_property
     def adjacency(self) -> AdjacencyRows:
         """Neighbours of every node, as `Graph.adjacency` has them. A GPU makes them from the edges."""
+        if (weights := entry_weights(self.graph)) is not None:
+            parts = *self.graph.adjacency, weights.astype(np.float32)
+            return AdjacencyRows(*(torch.from_numpy(part).to(self.device) for part in parts))
         if self.device.type == "cpu":
             return AdjacencyRows(*map(torch.from_numpy, self.graph.adjacency))
         return AdjacencyRows.of_arriving(self.edges, self.arriving)
 
     @property
     def _degrees(self) -> Tensor:
-        """Number of neighbours of each node in 64 bits, so that scales are rounded once, `[nodes]`.
+        """Sum of the weights of each node's edges in 64 bits, so that scales are rounded once, `[nodes]`.
 
         Neighbours in the halo of a part have more of them than the part knows.
         """
-        if isinstance(self.graph, ExtendedPart):
-            return torch.from_numpy(self.graph.degrees).to(self.device).double()
+        if isinstance(self.graph, ExtendedPart) or self.adjacency.weights is not None:
+            return torch.from_numpy(self.graph.strengths).to(self.device).double()
         return self.adjacency.starts.diff().double()
 
     @cached_property

@@ -126,6 +126,7 @@ class RowSums:
     Attributes:
         starts: `[sums + 1]`, where the rows of each sum start.
         rows: numbers of the rows.
+        weights: weight of each of these rows in its sum; None where all count once.
 
     >>> RowSums(torch.tensor([0, 2, 2, 3]), torch.tensor([0, 2, 1]))(torch.tensor([[1.0], [2.0], [4.0]])).flatten()
     tensor([5., 0., 2.])
@@ -133,10 +134,11 @@ class RowSums:
 
     starts: Tensor
     rows: Tensor
+    weights: Tensor | None = None
 
     def __call__(self, table: Tensor) -> Tensor:
         """Return the sums, `[sums, columns]`, of a table `[rows, columns]`."""
-        return _row_sums(self.starts, self.rows, None, table)
+        return _row_sums(self.starts, self.rows, self.weights, table)
 
     def select(self, sums: Tensor) -> RowSums:
         """Return some of the sums, in increasing order."""

@@ -162,7 +162,11 @@ def degree_scaled_strengths(operators: GraphOperators, gain: float, *, maximum: 
     with every iteration at any density and saturates where beliefs become certain. A constant strength would treat the
     many edges of a dense graph as independent evidence.
     """
-    degrees = torch.from_numpy(operators.message_graph.degrees).to(operators.device)
-    scale = degrees.clamp(min=1).to(torch.float32).rsqrt()
+    graph = operators.message_graph
+    degrees = torch.from_numpy(graph.strengths).to(operators.device)
+    scale = degrees.where(degrees > 0, 1).to(torch.float32).rsqrt()
     sources, targets = operators.edges
-    return scale[sources].mul_(gain).mul_(scale[targets]).clamp_(max=maximum)
+    strengths = scale[sources].mul_(gain).mul_(scale[targets])
+    if graph.edge_weights is not None:
+        strengths.mul_(torch.from_numpy(graph.edge_weights).to(strengths))
+    return strengths.clamp_(max=maximum)

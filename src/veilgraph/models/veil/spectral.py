@@ -100,7 +100,8 @@ class DegreeCorrected:
 def neighbour_means(columns: Tensor, operators: GraphOperators) -> Tensor:
     """Return D^-1 A @ columns, zero for isolated nodes, without a matrix of its own; columns are contiguous."""
     sums, exchange = operators.neighbour_sums(), operators.communicator.exchange_halo
-    degrees = sums.starts.diff().clamp(min=1).unsqueeze(1)
+    degrees = sums.starts.diff() if sums.weights is None else torch.from_numpy(operators.graph.strengths).to(columns)
+    degrees = degrees.where(degrees > 0, 1).unsqueeze(1)
     means = columns.new_empty(columns.shape[1], columns.shape[0]).T
     for block, out in zip(torch.split(columns, _BLOCK_WIDTH, 1), torch.split(means, _BLOCK_WIDTH, 1), strict=True):
         out.copy_(sums(exchange(block.contiguous())).div_(degrees))

@@ -1,0 +1,107 @@
+"""Relations: graphs of their own that weights, directions and kinds of links make of one public graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.graph.graph import Graph
+from veilgraph.graph.links import Links
+
+MAX_KINDS = 4
+"""Kinds of links that are a relation of their own, the most frequent first."""
+
+_PAIRS_PER_LINK = 16
+"""Pairs that shared ends may make of a link on average: hubs, whose pairs say least, are left out beyond it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WeightedGraph(Graph):
+    """A graph whose edges have weights.
+
+    Attributes:
+        weights: `[edges]`, with a mean of 1.
+    """
+
+    weights: NDArray[np.float64] = field(repr=False)
+
+    @property
+    def edge_weights(self) -> NDArray[np.float64]:
+        """Weights of the edges, `[edges]`."""
+        return self.weights
+
+    @cached_property
+    def strengths(self) -> NDArray[np.float64]:
+        """Sum of the weights of each node's edges, `[nodes]`."""
+        sums = np.bincount(self.edges.ravel(), weights=np.tile(self.weights, 2), minlength=self.num_nodes)
+        return sums.astype(np.float64, copy=False)
+
+
+@lru_cache(maxsize=4)
+def relations(graph: Graph) -> dict[str, Graph]:
+    r"""Return the relations of a graph by name; none if all its links are alike. All of them have the graph's nodes.
+
+    - "weights": all edges, with the sums of their links' weights;
+    - "kind X": the links of one kind, for the most frequent kinds;
+    - "same targets" and "same sources": people who link to the same others, and people to whom the same others link.
+      In a graph of citations these are bibliographic coupling (Kessler 1963) and co-citation (Small 1973),
+
+    .. math:: A D_{in}^{-1} A^T, \qquad A^T D_{out}^{-1} A
+
+    Classes that link in one direction only are as much alike in these as friends are in an ordinary graph.
+
+    >>> path = Graph.from_edges([[0, 1, 3], [2, 2, 2]], 4, directed=True)  # three people link to person 2
+    >>> {name: relation.edges.tolist() for name, relation in relations(path).items()}
+    {'same targets': [[0, 0, 1], [1, 3, 3]]}
+    """
+    links, found = graph.links, dict[str, Graph]()
+    if links is None:
+        return found
+    if links.has_weights:
+        found["weights"] = _relation(graph, links.ends, links.weights)
+    if links.has_kinds:
+        counts = np.bincount(links.kinds, minlength=len(links.kind_names))
+        for kind in np.argsort(-counts, kind="stable")[:MAX_KINDS]:
+            inside = links.kinds == kind
+            found[f"kind {links.kind_names[kind]}"] = _relation(graph, links.ends[:, inside], links.weights[inside])
+    if links.has_directions:
+        for name, reverse in (("same targets", False), ("same sources", True)):
+            if (coupled := _coupled(graph, links, reverse=reverse)) is not None:
+                found[name] = coupled
+    return found
+
+
+def _relation(graph: Graph, ends: NDArray[np.int64], weights: NDArray[np.float64]) -> Graph:
+    """Return the graph of some links; weights of links between the same nodes are added up."""
+    keys, places = np.unique(ends.min(axis=0) * graph.num_nodes + ends.max(axis=0), return_inverse=True)
+    edges = np.stack(np.divmod(keys, graph.num_nodes))
+    parts: dict[str, Any] = {"num_nodes": graph.num_nodes, "edges": edges, "node_ids": graph.node_ids}
+    if (weights == weights[:1]).all():
+        return Graph(**parts)
+    sums = np.bincount(places.reshape(-1), weights=weights)
+    return WeightedGraph(**parts, weights=sums / sums.mean())
+
+
+def _coupled(graph: Graph, links: Links, *, reverse: bool) -> Graph | None:
+    """Return the graph of the pairs that link to the same nodes, or with `reverse` of those that the same link to."""
+    from scipy.sparse import csr_array, triu
+
+    (sources, targets), weights = links.arcs
+    if reverse:
+        sources, targets = targets, sources
+    shape = graph.num_nodes, graph.num_nodes
+    matrix = csr_array((weights, (sources, targets)), shape=shape)
+    matrix.sum_duplicates()
+    degrees = np.bincount(matrix.indices, minlength=graph.num_nodes)
+    order = np.argsort(degrees, kind="stable")
+    affordable = np.cumsum(degrees[order].astype(np.float64) ** 2) <= _PAIRS_PER_LINK * max(matrix.nnz, 1)
+    kept = order[affordable & (degrees[order] > 1)]
+    ends = matrix[:, np.sort(kept)]
+    pairs = triu(ends @ (ends / ends.sum(axis=0)).T, k=1).tocoo()
+    if not pairs.nnz:
+        return None
+    return _relation(graph, np.stack(pairs.coords).astype(np.int64), pairs.data)
