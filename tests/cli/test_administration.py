@@ -189,13 +189,6 @@ def test_an_auditor_checks_what_the_collector_answered_without_the_store(capsys:
     assert "leave out --store, or --file" in printed(capsys, *command, code=2)
 
 
-def test_mistakes_are_one_line(capsys: Capture) -> None:
-    assert main(["audit-log", "--store", "sqlite:///none.db"]) == 2
-    assert "none.db does not exist" in capsys.readouterr().err
-    assert not Path("none.db").exists()
-    assert "node must be text" in printed(capsys, "withdraw", "c.json", "..", code=2)
-
-
 def a_campaign(retention: datetime | None) -> Campaign:
     """Write the campaign of the five reports with this retention date."""
     made = replace(

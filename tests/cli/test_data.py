@@ -107,14 +107,13 @@ def test_a_folder_can_be_chosen(
     assert json.loads(succeed(capsys, "--json"))[0]["path"] is None
 
 
-def test_progress_names_the_files_on_standard_error(server: LocalServer, capsys: Capture) -> None:
-    assert main(["lab", "data", "small", "--fetch"]) == 0
-    assert "small: allx (0 of 6)" in capsys.readouterr().err
-
-
-def test_names_are_checked_before_anything_is_fetched(server: LocalServer, capsys: Capture) -> None:
+def test_names_are_checked_before_anything_is_fetched_and_progress_names_the_files(
+    server: LocalServer, capsys: Capture
+) -> None:
     assert "no public data set 'large': known are small" in fail(capsys, "small", "large", "--fetch")
     assert server.requested == []
+    assert main(["lab", "data", "small", "--fetch"]) == 0
+    assert "small: allx (0 of 6)" in capsys.readouterr().err
 
 
 def test_a_home_that_lacks_a_file_is_one_line_with_the_remedy(

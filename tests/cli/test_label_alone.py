@@ -157,16 +157,6 @@ def test_every_method_that_needs_no_features_trains_and_predicts(folder: Path, c
         assert not Path(name).exists()
 
 
-@pytest.mark.parametrize("options", ["--epsilon 1", "--set epsilon_y=1"])
-def test_a_run_compares_methods_that_need_no_features(options: str, folder: Path, capsys: Capture) -> None:
-    files = "--graph edges.csv --nodes people.csv --schema schema.toml --label country"
-    call(f"run {files} {options} --seeds 1 --device cpu --out runs --json")
-    result = json.loads(capsys.readouterr().out)
-    assert {"veil_labels", "structure_only"} <= result["methods"].keys()
-    assert not {"rgnn", "plain", "non_private"} & result["methods"].keys()
-    assert list(Path("runs").glob("*.html"))
-
-
 @pytest.mark.slow
 def test_a_plan_for_the_label_alone_becomes_a_campaign(folder: Path, capsys: Capture) -> None:
     call("plan --epsilon 1 --schema schema.toml --graph edges.csv --label country --out plan.json")

@@ -90,14 +90,6 @@ def test_json_is_all_that_is_printed(store: ResultStore, tmp_path: Path, capsys:
     assert ceiling["epsilon_user_level"] == "not private"
 
 
-def test_several_experiments_are_told_apart_in_json(store: ResultStore, tmp_path: Path, capsys: Capture) -> None:
-    finish(store, "table2")
-    finish(store, "ablation")
-    assert main(["lab", "paper", "--report", "table2", "ablation", "--out", str(tmp_path), "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert {row["experiment"] for row in rows} == {"table2", "ablation"}
-
-
 def test_files_are_written_and_what_is_missing_is_said(store: ResultStore, tmp_path: Path, capsys: Capture) -> None:
     finish(store, "ablation")
     assert main(["lab", "paper", "--report", "ablation", "table1", "--out", str(tmp_path)]) == 0

@@ -16,12 +16,12 @@ MODEL = csbm(1200, num_classes=4, mean_degree=8, homophily=0.9, num_features=0, 
 
 
 @pytest.mark.parametrize("wanted", [0.0, 0.2, 0.5])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_labels_have_the_wanted_assortativity(wanted: float, seed: int) -> None:
-    fields, rng = LabelFields(graph=MODEL.graph, num_classes=4), np.random.default_rng(seed)
-    labels = fields.draw(rng, wanted=wanted)
-    # Nodes are mixed independently. With 1,200 nodes of 8 neighbours the standard deviation is at most about 0.03.
-    assert abs(assortativity(MODEL.graph, labels) - wanted) < 0.1
+def test_labels_have_the_wanted_assortativity(wanted: float) -> None:
+    fields = LabelFields(graph=MODEL.graph, num_classes=4)
+    for seed in range(3):
+        labels = fields.draw(np.random.default_rng(seed), wanted=wanted)
+        # Nodes are mixed independently. With 1,200 nodes of 8 neighbours the standard deviation is at most about 0.03.
+        assert abs(assortativity(MODEL.graph, labels) - wanted) < 0.1
 
 
 def test_no_more_is_reached_than_the_graph_allows() -> None:

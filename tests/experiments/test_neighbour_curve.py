@@ -54,12 +54,6 @@ def test_neighbours_are_worth_more_than_the_label_alone_and_a_public_graph_more_
     assert found["seeds"] == [5, 6]
 
 
-def test_another_configuration_does_not_touch_the_folder(tmp_path: Path) -> None:
-    run_neighbour_curve(PRIVATE, CONFIGURATION, tmp_path / "run")
-    with pytest.raises(RunError, match="choose another folder"):
-        run_neighbour_curve(PRIVATE, replace(CONFIGURATION, epsilon_y=1.0), tmp_path / "run")
-
-
 def test_a_list_protects_one_entry_and_is_as_good_as_a_public_graph_where_nobody_is_named_by_chance(
     tmp_path: Path,
 ) -> None:

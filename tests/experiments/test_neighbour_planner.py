@@ -16,7 +16,6 @@ from veilgraph.experiments.neighbour_planner import (
     Population,
     SimulatedAccuracies,
     candidate_designs,
-    floor_accuracy,
     plan_neighbours,
     simulated_accuracy,
 )
@@ -240,12 +239,6 @@ def test_seeds_share_no_draw() -> None:
     assert not seeds_of(0) & seeds_of(1)
 
 
-def test_the_floor_gives_silent_people_the_most_frequent_class() -> None:
-    private = csbm(600, num_classes=3, mean_degree=6, homophily=0.85, num_features=0, seed=0)
-    # Classes are equally large. 150 silent people: a standard error of 3.8 points.
-    assert floor_accuracy(private, 0) == pytest.approx(1 / 3, abs=4 * 0.038)
-
-
 def test_seeds_recommend_the_same_where_designs_are_equal_but_for_noise() -> None:
     def equal_with_noise(design: NeighbourDesign, private: PrivateGraph, people: int, seed: int) -> float:
         number = candidate_designs(CLASS, 4.0).index(design)
@@ -260,17 +253,6 @@ def test_seeds_recommend_the_same_where_designs_are_equal_but_for_noise() -> Non
     assert simplest >= 14
 
 
-@pytest.mark.parametrize(("answer", "total"), [("lists", 4.0), (CLASS, 0.0)])
-def test_an_unknown_answer_or_an_impossible_total_is_refused(answer: str, total: float) -> None:
-    with pytest.raises(BudgetError):
-        candidate_designs(answer, total)
-
-
-def test_a_list_is_reported_once() -> None:
-    with pytest.raises(BudgetError, match="a list is reported once, and 2 waves are asked"):
-        NeighbourDesign(answer=LIST, epsilon_y=1.0, edge_epsilons=(1.0, 2.0))
-
-
 def test_in_turn_a_person_spends_one_wave_and_all_waves_cost_the_same() -> None:
     design = NeighbourDesign(answer=CLASS, epsilon_y=1.0, edge_epsilons=(3.0, 3.0), in_turn=True)
     guarantee = design.guarantee(3, 100)
@@ -278,6 +260,11 @@ def test_in_turn_a_person_spends_one_wave_and_all_waves_cost_the_same() -> None:
     assert guarantee.lists.any_lists == pytest.approx(3, abs=1e-9)
     with pytest.raises(BudgetError, match="give all waves the same edge epsilon"):
         NeighbourDesign(answer=CLASS, epsilon_y=1.0, edge_epsilons=(1.0, 2.0), in_turn=True)
+    with pytest.raises(BudgetError, match="a list is reported once, and 2 waves are asked"):
+        NeighbourDesign(answer=LIST, epsilon_y=1.0, edge_epsilons=(1.0, 2.0))
+    for answer, total in (("lists", 4.0), (CLASS, 0.0)):
+        with pytest.raises(BudgetError):
+            candidate_designs(answer, total)
 
 
 def test_waves_in_turn_are_recommended_where_they_are_best() -> None:

@@ -179,14 +179,6 @@ def test_an_experiment_of_ones_own_is_run_resumed_and_reported(
     assert {"accuracy_mean", "accuracy_std", "epsilon_user_level", "label_mechanism"} <= rows[0].keys()
 
 
-def test_a_report_without_a_fit_names_the_command(
-    folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    assert main(["lab", "paper", "--report", "study.toml"]) == 2
-    assert "nothing of study is finished: veilgraph lab paper study.toml" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_worker_processes_know_what_the_file_imports(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)

@@ -119,15 +119,14 @@ class FullDisk(ResultStore):
         super().put(key, result)
 
 
-@pytest.mark.parametrize("room", [0, 3])
-def test_a_full_disk_ends_the_run_and_what_was_kept_before_counts(tmp_path: Path, room: int) -> None:
+def test_a_full_disk_ends_the_run_and_what_was_kept_before_counts(tmp_path: Path) -> None:
     experiment = shortened("ablation", seeds=2).only(datasets=["citeseer"])
     with pytest.raises(RunError, match="no space left"):
-        run_experiment(experiment, FullDisk(tmp_path, room), resources=Resources(device="cpu"), data=SMALL)
-    assert len(results_of(experiment, ResultStore(tmp_path))) == room
+        run_experiment(experiment, FullDisk(tmp_path, 3), resources=Resources(device="cpu"), data=SMALL)
+    assert len(results_of(experiment, ResultStore(tmp_path))) == 3
 
 
-@pytest.mark.parametrize("finished", [0, 1, 7])
+@pytest.mark.parametrize("finished", [0, 7])
 def test_a_stopped_experiment_goes_on_to_the_same_result(tmp_path: Path, finished: int) -> None:
     experiment = shortened("ablation", seeds=2).only(datasets=["citeseer"])
     whole, stopped = ResultStore(tmp_path / "whole"), ResultStore(tmp_path / "stopped")
@@ -219,15 +218,6 @@ def test_an_infinite_label_budget_is_stored_as_text_that_every_reader_of_json_kn
     json.dumps([row.as_dict(), ResultStore(tmp_path).get(key_of(cell, SMALL))], allow_nan=False)
     assert row.as_dict()["epsilon_y"] == row.epsilon_user_level == "not private"
     assert row.as_dict()["reporters"] == 0.5
-
-
-def test_a_damaged_cell_is_named_when_results_are_collected(tmp_path: Path) -> None:
-    experiment, store = shortened("ablation").only(datasets=["dblp"], methods=["structure_only"]), ResultStore(tmp_path)
-    run_experiment(experiment, store, data=SMALL)
-    [path] = tmp_path.rglob("*.json")
-    path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(RunError, match=path.name):
-        read_rows(experiment, store, data=SMALL)
 
 
 SPENT: dict[str, tuple[float | None, float | None, float | str]] = {

@@ -18,10 +18,8 @@ from tests.support.collection import SCHEMA, Collection
 from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, LIST, first_document, waves_of
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.asked_words import Exposure
-from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.information_duties import DUTIES
 from veilgraph.campaign.neighbours.wave import RELATIONS, series_of
-from veilgraph.campaign.notice import Notice
 from veilgraph.pages.campaign_summary import (
     CONSENT_LANGUAGES,
     DEPLOYMENTS,
@@ -31,10 +29,7 @@ from veilgraph.pages.campaign_summary import (
     questions,
     render_summary,
 )
-from veilgraph.privacy.audit import worst_case_epsilon
-from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.epsilon import HistoryRelation
-from veilgraph.privacy.mechanisms import GRR
 from veilgraph.privacy.schema import FeatureSchema
 
 
@@ -64,11 +59,23 @@ def test_no_figure_is_below_what_the_mechanisms_reveal() -> None:
     assert float(one.epsilon) >= max(guarantee.attribute_levels)
 
 
-def test_the_guess_is_reached_by_the_worst_report_of_the_worst_records() -> None:
-    mechanism = GRR(2, 1.0)
-    right = max(float(mechanism.probability((report,), (report,))) for report in (0, 1))
-    epsilon = worst_case_epsilon(mechanism)
-    assert 1 / (1 + math.exp(-epsilon)) == pytest.approx(right)
+def test_the_date_of_deletion_or_its_want_is_stated() -> None:
+    assert "states no date on which reports are deleted" in render_summary(CAMPAIGN)
+    page = render_summary(replace(CAMPAIGN, notice=replace(CAMPAIGN.notice, retention=CAMPAIGN.notice.closes)))
+    assert "All reports are deleted after 2999-01-01 00:00:00 UTC" in page
+
+
+def test_a_series_of_labels_says_what_all_its_rounds_reveal_together() -> None:
+    schema = FeatureSchema(classes=("well", "ill"))
+    series = campaign(schema, epsilon_y=1.0, rounds=6)
+    whole, unchanged = exposures_of(series)
+    assert (whole.part, whole.relation) == ("All 6 reports together", "user level (any two histories)")
+    assert float(whole.epsilon) >= series.guarantee.total_user_level >= float(unchanged.epsilon) - 1.1e-4
+    assert unchanged.relation == "two values that never change"
+    assert "one report in each of 6 rounds" in render_summary(series)
+    assert "once in each of 6 rounds" in render_summary(series, template="consent")
+    english = render_summary(BOTH, template="consent")
+    assert render_summary(BOTH, template="consent", language="de") == english, "waves are in English"
 
 
 def test_a_label_alone_has_one_figure_and_names_the_size_of_its_sets() -> None:
@@ -174,10 +181,12 @@ def test_what_contacts_answer_is_said_to_be_outside_of_every_figure(asked: Campa
     said = words_of(render_summary(asked, template=template))
     assert "for every person by name, also for those who do not take part or have withdrawn" in said
     assert re.search("own (reports|results) add", said)
+    # The first document of a series about private neighbours asks for a label: nobody holds a network then.
+    assert (asked is not LABEL_ALONE) or ("public network" not in said and "public" in said)
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_a_published_table_is_said_to_show_who_took_part_and_what_they_reported(template: Template) -> None:
+def test_a_published_table_is_said_to_show_who_took_part_and_a_list_publishes_people_alone(template: Template) -> None:
     """The largest class of a row was the report itself for 269 of 269 people."""
     said = words_of(render_summary(BOTH, template=template))
     assert "sees by name who has taken part, and what was reported for them" in said
@@ -185,27 +194,9 @@ def test_a_published_table_is_said_to_show_who_took_part_and_what_they_reported(
     assert "sees by name who has taken part, and what was reported for them" in words_of(
         render_summary(FIRST, template=template)
     ), "who answers the first document is told, too"
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_before_lists_nothing_is_said_to_be_published_but_the_people(template: Template) -> None:
     said = words_of(render_summary(first_document(followed_by="lists"), template=template))
     assert "Nothing else about them is published" in said
     assert "what was reported for" not in said
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_label_alone_claims_no_public_network(template: Template) -> None:
-    """The first document of a series about private neighbours is one: nobody holds a network then."""
-    said = words_of(render_summary(LABEL_ALONE, template=template))
-    assert "public network" not in said
-    assert "public" in said
-
-
-def test_a_series_stands_among_the_deployments_with_both_relations() -> None:
-    own = [row for row in comparison(BOTH) if row["own"]]
-    assert [row["epsilon"] for row in own] == ["5", "not private"]
-    assert ["one entry" in row["unit"] for row in own] == [True, False]
 
 
 def test_questions_are_shown_as_people_see_them() -> None:
@@ -228,34 +219,15 @@ def test_the_campaigns_own_texts_are_used_in_the_language_that_is_asked_for() ->
     assert "fine, ill" in english
 
 
-def test_a_series_says_what_all_its_rounds_reveal_together() -> None:
-    series = Campaign.new(
-        schema=FeatureSchema(classes=("well", "ill")),
-        graph=Collection.ring(5).graph,
-        notice=Notice(purpose="How are you?", contact="tests@example.org", closes=CAMPAIGN.notice.closes),
-        budget=CampaignBudget(epsilon_y=1.0, rounds=RoundBudget(rounds=6)),
-        label="health",
-    )
-    whole, unchanged = exposures_of(series)
-    assert whole.part == "All 6 reports together"
-    assert whole.relation == "user level (any two histories)"
-    assert float(whole.epsilon) >= series.guarantee.total_user_level >= float(unchanged.epsilon) - 1.1e-4
-    assert unchanged.relation == "two values that never change"
-    assert "one report in each of 6 rounds" in render_summary(series)
-    assert "once in each of 6 rounds" in render_summary(series, template="consent")
-
-
-def test_a_retention_date_is_stated_with_its_time_and_zone() -> None:
-    page = render_summary(replace(CAMPAIGN, notice=replace(CAMPAIGN.notice, retention=CAMPAIGN.notice.closes)))
-    assert "All reports are deleted after 2999-01-01 00:00:00 UTC" in page
-
-
 def test_the_campaign_stands_among_the_deployments_by_its_epsilon() -> None:
     rows = comparison(CAMPAIGN)
     assert [row["value"] for row in rows] == sorted(row["value"] for row in rows)
     assert [row["name"] for row in rows if row["own"]] == ["This campaign"]
     assert len(rows) == len(DEPLOYMENTS) + 1
     assert all(each.unit and each.source for each in DEPLOYMENTS)
+    own = [row for row in comparison(BOTH) if row["own"]]
+    assert [row["epsilon"] for row in own] == ["5", "not private"]
+    assert ["one entry" in row["unit"] for row in own] == [True, False]
 
 
 @pytest.mark.parametrize("campaign", [CAMPAIGN, LABEL_ALONE, MANY], ids=["both", "label", "many"])
@@ -279,10 +251,6 @@ def test_texts_of_a_campaign_are_shown_and_never_obeyed() -> None:
         assert r"\<script\>" in draft
         assert "[link](" not in draft
         assert r"\*\*bold\*\* \| cell" in draft
-
-
-def test_a_missing_retention_date_is_said() -> None:
-    assert "states no date on which reports are deleted" in render_summary(CAMPAIGN)
 
 
 def test_the_summary_needs_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
@@ -343,7 +311,3 @@ def test_a_consent_text_says_the_same_in_the_language_of_the_people(campaign: Ca
     said = replace(campaign, notice=replace(campaign.notice, texts={language: told}))
     shown = render_summary(said, template="consent", language=language)
     assert all(words.replace("_", r"\_") in shown for words in told.values())
-
-
-def test_a_consent_text_about_waves_is_in_english_and_has_every_wave() -> None:
-    assert render_summary(BOTH, template="consent", language="de") == render_summary(BOTH, template="consent")

@@ -50,7 +50,3 @@ def test_of_many_classes_the_six_largest_are_drawn() -> None:
     svg = share_plot(found(*rows), "Which?")
     drawn = [name for name in (f"c{number}" for number in range(9)) if f"● {name}" in svg]
     assert drawn == ["c3", "c4", "c5", "c6", "c7", "c8"]
-
-
-def test_the_same_shares_give_the_same_figure() -> None:
-    assert share_plot(found(SHARE), "Ever?") == share_plot(found(SHARE), "Ever?")
