@@ -13,8 +13,8 @@ import veilgraph.experiments.neighbour_planner as planner_module
 from tests.support.neighbour_collection import PEOPLE, SIZE, Series, as_collection, collected
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.asked import turn_of
-from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.neighbours.wave import series_of
+from veilgraph.campaign.series_folder import wave_path
 from veilgraph.cli import main
 from veilgraph.datasets import PrivateGraph
 from veilgraph.experiments.neighbour_design import NeighbourDesign

@@ -16,7 +16,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave
 from veilgraph.campaign.neighbours.series import table_path
-from veilgraph.campaign.neighbours.series_folder import wave_path
+from veilgraph.campaign.series_folder import wave_path
 from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.cli import main
 from veilgraph.client import answer, send

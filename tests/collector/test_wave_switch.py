@@ -28,8 +28,8 @@ from tests.support.running_collector import listening, wait_until
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.series import table_path
-from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.neighbours.wave import series_of
+from veilgraph.campaign.series_folder import wave_path
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.cli import main
 from veilgraph.collector.app import CampaignApp

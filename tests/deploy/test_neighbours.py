@@ -21,9 +21,9 @@ from veilgraph.campaign.neighbours.collection import NeighbourCollection
 from veilgraph.campaign.neighbours.next_wave import NextWave
 from veilgraph.campaign.neighbours.people_file import PeopleFile
 from veilgraph.campaign.neighbours.series import read_table_file, table_path
-from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report
+from veilgraph.campaign.series_folder import wave_path
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, TrainingOptions, complete_card, open_source, predict_nodes

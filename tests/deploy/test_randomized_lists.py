@@ -16,8 +16,8 @@ from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, as_c
 from tests.support.neighbour_series import CLASS
 from tests.support.trained import train_files
 from veilgraph.campaign.neighbours.next_wave import NextWave
-from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.neighbours.wave import series_of
+from veilgraph.campaign.series_folder import wave_path
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, TrainingOptions, complete_card, open_source, predict_nodes

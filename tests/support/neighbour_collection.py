@@ -13,9 +13,9 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave
 from veilgraph.campaign.neighbours.people_file import PeopleFile
 from veilgraph.campaign.neighbours.series import read_table_file
-from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.report import Report
+from veilgraph.campaign.series_folder import wave_path
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy.publish_wave import publish_wave
 from veilgraph.graph import Graph

@@ -11,9 +11,10 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from veilgraph.campaign.asked_words import Words
 from veilgraph.errors import CampaignError
@@ -212,19 +213,38 @@ class Asked(ABC):
         return ()
 
     @property
-    def what_follows(self) -> Literal["waves", "lists"] | None:
-        """What people are asked about neighbours after this first document; None if nothing follows."""
-        return None
-
-    @property
     def publishes_beliefs(self) -> bool:
         """Whether what is believed about everybody is published, from the reports of this document or earlier ones."""
-        return self.what_follows == "waves"
+        return False
 
     @property
     def published(self) -> frozenset[str]:
         """SHA-256 of each file that is published before people answer."""
         return frozenset()
+
+    def read_tables(self, folder: Path | None) -> dict[str, bytes]:
+        """Return the tables that are published before people answer, checked, by their SHA-256.
+
+        Args:
+            folder: folder of the published documents and tables; None if there is none.
+        """
+        return {}
+
+    def published_files(
+        self, names: Sequence[str], tables: Mapping[str, bytes], known: Mapping[str, bytes]
+    ) -> dict[str, bytes]:
+        """Return every file that is published before people answer, by its SHA-256.
+
+        Args:
+            names: names of all people.
+            tables: what `read_tables` returned.
+            known: files that were published for earlier documents; those that did not change are taken from there.
+        """
+        return {}
+
+    def check_follows(self, before: Asked) -> None:
+        """Refuse to be the next document of a series after another one, unless it asks what its series asked."""
+        raise CampaignError("it follows no other document")
 
     @property
     def stored_number(self) -> int | None:

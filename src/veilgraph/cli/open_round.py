@@ -12,10 +12,10 @@ import typer
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave
-from veilgraph.campaign.neighbours.series_folder import wave_path
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.notice import time_in_words
 from veilgraph.campaign.round_schedule import ScheduledRound, read_schedule, schedule_path, scheduled, write_schedule
+from veilgraph.campaign.series_folder import wave_path
 from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.campaign_facts import facts_of
 from veilgraph.cli.deadlines import DAY, read_future, revised

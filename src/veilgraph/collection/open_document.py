@@ -9,8 +9,8 @@ from typing import Any
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbours.series_folder import following_waves
 from veilgraph.campaign.round_schedule import due, read_schedule
+from veilgraph.campaign.series_folder import following_waves
 from veilgraph.collection.notice_file import write_closing
 from veilgraph.errors import CampaignError
 

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 import veilgraph
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
-from veilgraph.campaign.neighbours.series_folder import PublishedWave
+from veilgraph.campaign.series_folder import PublishedWave
 from veilgraph.collector import openapi
 from veilgraph.collector.auth import Credentials, Role, bearer_token, require_role
 from veilgraph.collector.collector import SharedParts

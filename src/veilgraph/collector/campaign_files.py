@@ -19,11 +19,7 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
-from veilgraph.campaign.neighbours.people_file import people_file
-from veilgraph.campaign.neighbours.series import read_table_file
-from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.campaign.round_schedule import read_campaign
 from veilgraph.campaign.tokens import read_keys
@@ -34,7 +30,7 @@ from veilgraph.collector.collector import Application, Collector, SharedParts
 from veilgraph.collector.contact_names import read_contact_names
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.secret_files import check_secret_file, check_separate
-from veilgraph.collector.served_campaign import ServedCampaign, ServedSeries, published_files
+from veilgraph.collector.served_campaign import ServedCampaign, ServedSeries
 from veilgraph.collector.several import CampaignsTogether
 from veilgraph.collector.store import ReportStore
 from veilgraph.collector.wave_switch import WaveSwitch
@@ -134,7 +130,7 @@ class CampaignFiles:
             plausible=None if self.plausible is None else PlausibleShares.load(self.plausible, campaign),
             campaign_file=self.campaign,
             assessment=self._assessment(store),
-            published=self._published(campaign, graph),
+            published=campaign.asked.published_files(graph.names, campaign.asked.read_tables(self.tables), {}),
             contact_names=self._contact_names(campaign, graph),
         )
         if self.tables is None:
@@ -144,13 +140,6 @@ class CampaignFiles:
         for wave in series.poll(campaign):
             served = served.followed_by(wave)
         return served
-
-    def _published(self, campaign: Campaign, graph: Graph) -> dict[str, bytes]:
-        """Return the files that a wave about neighbours publishes, by their SHA-256."""
-        if not campaign.asked.published:
-            return {}
-        asked, people = series_of(campaign.asked), people_file(graph.names)
-        return published_files(asked, people, read_table_file(self.tables, asked, people=graph.num_nodes))
 
     def _contact_names(self, campaign: Campaign, graph: Graph) -> dict[str, str]:
         if self.contact_names is None:

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbours.people_file import people_file
-from veilgraph.campaign.neighbours.series import NeighbourSeries
-from veilgraph.campaign.neighbours.series_folder import PublishedWave, following_waves
-from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.plausibility import PlausibleShares
+from veilgraph.campaign.series_folder import PublishedWave, following_waves
 from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.auth import Credentials
 from veilgraph.collector.revisions import WatchedFiles
@@ -62,8 +59,8 @@ class ServedCampaign:
         plausible: class shares that the owner declared plausible; the dashboard compares the estimates with them.
         campaign_file: file of the campaign; a revised notice in it is taken up.
         assessment: file with the accuracy of a model on these reports, which the dashboard shows.
-        published: files of a wave about neighbours by their SHA-256: the belief table and the people. Each is served
-            whole, so that a device that looks somebody up reveals nothing.
+        published: files that are published before people answer, by their SHA-256. Each is served whole, so
+            that a device that looks somebody up reveals nothing.
         series: the folder of a series about neighbours, whose next waves are taken up.
         contact_names: names by id, from which people choose their contacts in a wave.
     """
@@ -93,19 +90,12 @@ class ServedCampaign:
         """Return the campaign to serve when the next wave of the folder is open."""
         if self.series is None:
             raise RunError("the next wave needs its tables, the folder that 'veilgraph open-round' wrote")
-        asked = series_of(wave.campaign.asked)
-        people = self.published.get(asked.people) or people_file(self.graph.names)
         return replace(
             self,
             campaign=wave.campaign,
             campaign_file=wave.path,
             plausible=None,
             assessment=self.series.assess(wave.path),
-            published=published_files(asked, people, wave.table),
+            published=wave.campaign.asked.published_files(self.graph.names, wave.tables, self.published),
             series=replace(self.series, earlier=(*self.series.earlier, self.campaign)),
         )
-
-
-def published_files(asked: NeighbourSeries, people: bytes, table: bytes | None) -> dict[str, bytes]:
-    """Return the files of a wave by the SHA-256 that its document names; randomized lists need no table."""
-    return {asked.people: people} | ({} if asked.table is None or table is None else {asked.table: table})

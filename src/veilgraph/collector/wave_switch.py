@@ -14,8 +14,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from starlette.types import Receive, Scope, Send
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbours.series_folder import PublishedWave
 from veilgraph.campaign.notice import time_in_words
+from veilgraph.campaign.series_folder import PublishedWave
 from veilgraph.collector.app import CampaignApp
 from veilgraph.collector.served_campaign import ServedSeries
 from veilgraph.errors import StoreUnavailableError, VeilgraphError

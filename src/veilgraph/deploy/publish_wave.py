@@ -16,8 +16,8 @@ from veilgraph.campaign.neighbours.collection import NeighbourCollection
 from veilgraph.campaign.neighbours.next_wave import NextWave
 from veilgraph.campaign.neighbours.people_file import people_of
 from veilgraph.campaign.neighbours.series import read_table_file, table_path
-from veilgraph.campaign.neighbours.series_folder import newest_document, wave_path
 from veilgraph.campaign.neighbours.wave import series_of
+from veilgraph.campaign.series_folder import newest_document, wave_path
 from veilgraph.deploy.stored_reports import series_documents, stored_reports
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split

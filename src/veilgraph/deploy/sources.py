@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import ROUNDS, check_graph, perturbed_graph, reports_of
 from veilgraph.campaign.neighbours.collection import NeighbourCollection
-from veilgraph.campaign.neighbours.series_folder import newest_document
 from veilgraph.campaign.screening import Screening
+from veilgraph.campaign.series_folder import newest_document
 from veilgraph.deploy.publish_wave import SERIES_SEED, read_collection
 from veilgraph.deploy.shard_reports import SharedReports, check_campaign
 from veilgraph.deploy.shards_of_tables import PARTS, write_shards_of_tables

@@ -26,9 +26,9 @@ from tests.support.neighbour_series import (
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.neighbours.next_wave import NextWave, begin_series
-from veilgraph.campaign.neighbours.series_folder import check_follows
 from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.notice import Notice
+from veilgraph.campaign.series_folder import check_follows
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
 from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, NeighbourMechanism, SubsetSelection

@@ -97,7 +97,7 @@ class NextWave:
         if not isinstance(label, LabelOnce) or asked.schema.columns:
             raise CampaignError("a series about private neighbours begins with a campaign for the label alone, once")
         told_enough = ("waves", "lists") if self.answer.asks_for_lists else ("waves",)
-        if not asked.documents.earlier and asked.what_follows not in told_enough:
+        if not asked.documents.earlier and getattr(asked, "followed_by", None) not in told_enough:
             raise CampaignError(
                 "the first document does not tell people what is published about them from now on: begin the series "
                 "with a campaign whose contacts are private, and the answer that follows"

@@ -49,9 +49,9 @@ class SeriesLabel(Once):
         return super().bound | {"neighbours": self.followed_by}
 
     @property
-    def what_follows(self) -> FollowedBy:
-        """What people are asked about neighbours afterwards."""
-        return self.followed_by
+    def publishes_beliefs(self) -> bool:
+        """Whether a belief table is published before the waves that follow."""
+        return self.followed_by == "waves"
 
     @property
     def words(self) -> SeriesLabelWords:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
 from veilgraph.campaign.asked import Asked, CampaignLabel, Documents, about_document, read_about, turn_of
 from veilgraph.campaign.asked_words import Exposure, Step, Words
+from veilgraph.campaign.neighbours.people_file import people_file
 from veilgraph.campaign.neighbours.published_words import published_in_words
-from veilgraph.campaign.neighbours.series import NeighbourSeries
+from veilgraph.campaign.neighbours.series import NeighbourSeries, read_table_file
 from veilgraph.errors import CampaignError, ReportError
 from veilgraph.privacy.accounting import Guarantee
 from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, add_epsilons, describe_epsilon
@@ -122,6 +124,30 @@ class NeighbourWave(Asked):
     def published(self) -> frozenset[str]:
         """SHA-256 of each file that is published before people answer."""
         return self.series.published
+
+    def read_tables(self, folder: Path | None) -> dict[str, bytes]:
+        """Return the belief table of the wave, checked; nothing for a wave that asks for lists."""
+        table, content = self.series.table, read_table_file(folder, self.series, people=self.nodes)
+        return {} if table is None or content is None else {table: content}
+
+    def published_files(
+        self, names: Sequence[str], tables: Mapping[str, bytes], known: Mapping[str, bytes]
+    ) -> dict[str, bytes]:
+        """Return the belief table and the file of all people."""
+        people = self.series.people
+        return {people: known.get(people) or people_file(names), **tables}
+
+    def check_follows(self, before: Asked) -> None:
+        """Refuse other people and other earlier questions than those of the document before."""
+        same = ["schema", "label_name", "graph_sha256", "nodes", "collected_label"]
+        asks_alike = all(getattr(self, name) == getattr(before, name) for name in same)
+        if isinstance(before, NeighbourWave):
+            earlier = before.series
+            asks_alike = asks_alike and (self.series.turns, self.series.people) == (earlier.turns, earlier.people)
+        if self.answers[:-1] != before.answers or not asks_alike:
+            raise CampaignError(
+                f"wave {self.series.wave} has other people or earlier questions than its series: publish it anew"
+            )
 
     @property
     def report_parts(self) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The folder of a series about private neighbours: its published tables, and the document of each wave.
+"""The folder of a series: its published tables, and the document of each wave after the first document.
 
 A wave is complete there when its table is: `veilgraph open-round` writes the document last. Documents are found by what
 they say, whatever their files are called.
@@ -6,13 +6,11 @@ they say, whatever their files are called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from veilgraph.campaign.document import Campaign
-from veilgraph.campaign.neighbours.series import read_table_file
-from veilgraph.campaign.neighbours.wave import series_of
 from veilgraph.campaign.notice import time_in_words
 from veilgraph.errors import CampaignError
 
@@ -27,12 +25,12 @@ class PublishedWave:
     Attributes:
         campaign: document of the wave.
         path: file of the document.
-        table: content of the file of its belief table; None for a wave without one.
+        tables: the tables that are published for it, by their SHA-256.
     """
 
     campaign: Campaign
     path: Path
-    table: bytes | None = field(repr=False)
+    tables: Mapping[str, bytes] = field(repr=False)
 
 
 def following_waves(folder: Path, before: Campaign, *, refused: Refused) -> list[PublishedWave]:
@@ -57,11 +55,11 @@ def following_waves(folder: Path, before: Campaign, *, refused: Refused) -> list
         ((path, campaign),) = following.items()
         try:
             check_follows(campaign, before)
-            table = read_table_file(folder, series_of(campaign.asked), people=campaign.nodes)
+            tables = campaign.asked.read_tables(folder)
         except CampaignError as error:
             refused(path, str(error))
             break
-        found.append(PublishedWave(campaign=campaign, path=path, table=table))
+        found.append(PublishedWave(campaign=campaign, path=path, tables=tables))
         before = campaign
     known = {before.id, *before.asked.documents.earlier}
     for path, campaign in documents.items():
@@ -95,19 +93,11 @@ def check_follows(campaign: Campaign, before: Campaign) -> None:
     asked, known = campaign.asked, before.asked
     if asked.documents.earlier != (*known.documents.earlier, before.id):
         raise CampaignError(_why_apart(campaign, before))
-    wave, series = asked.documents.number, series_of(asked)
-    asks_alike = all(
-        getattr(asked, name) == getattr(known, name)
-        for name in ("schema", "label_name", "graph_sha256", "nodes", "collected_label")
-    )
-    if known.answers:
-        asks_alike = asks_alike and (series.turns, series.people) == (series_of(known).turns, series_of(known).people)
-    if asked.answers[:-1] != known.answers or not asks_alike:
-        raise CampaignError(f"wave {wave} has other people or earlier questions than its series: publish it anew")
+    asked.check_follows(known)
     agreed, kept = before.notice.retention, campaign.notice.retention
     if agreed is not None and (kept is None or kept > agreed):
         raise CampaignError(
-            f"wave {wave} keeps reports for longer than until {time_in_words(agreed)}, which "
+            f"wave {asked.documents.number} keeps reports for longer than until {time_in_words(agreed)}, which "
             "participants agreed to: publish it from the newest document"
         )
 

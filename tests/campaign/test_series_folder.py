@@ -22,8 +22,8 @@ from tests.support.neighbour_series import (
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave
 from veilgraph.campaign.neighbours.series import table_path
-from veilgraph.campaign.neighbours.series_folder import check_follows, following_waves, newest_document, wave_path
 from veilgraph.campaign.neighbours.wave import series_of
+from veilgraph.campaign.series_folder import check_follows, following_waves, newest_document, wave_path
 from veilgraph.errors import CampaignError
 
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
