@@ -7,13 +7,17 @@ Everything above the mark in `docs/reference/cli.md` is written by hand and stay
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from veilgraph.cli.app import app, parser_of
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
+OFTEN = 3
+"""Number of commands from which on an option is described once for all of them."""
+SHARED = "**Options that several commands have.** The section of a command names those that it takes."
 MARK = "<!-- Below this line the page is written by: python -m docs.cli -->"
 
 
@@ -26,24 +30,40 @@ def page(written: str) -> str:
     head, mark, _ = written.partition(MARK)
     if not mark:
         raise ValueError(f"{PAGE.name} lacks the line {MARK}")
-    return head + MARK + "\n" + "".join(f"\n{section}\n" for section in _sections(parser_of(app), "veilgraph"))
+    commands = dict(_commands(parser_of(app), "veilgraph"))
+    counts = Counter(_row(parameter) for command in commands.values() for parameter in command.params)
+    # An option is shared if its name alone says which one it is.
+    often = [row for row, count in counts.items() if count >= OFTEN]
+    names = Counter(map(_name, often))
+    shared = {row: _name(row) for row in often if names[_name(row)] == 1}
+    sections = [f"{SHARED}\n\n{_table(list(shared))}", *(_section(commands[name], name, shared) for name in commands)]
+    return head + MARK + "\n" + "".join(f"\n{section}\n" for section in sections)
 
 
-def _sections(command: Any, name: str) -> Iterator[str]:
-    """Yield a section for a command, or for every command of a group."""
+def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the name of a command and the command, or those of a group."""
     children = getattr(command, "commands", None)
     if children is None:
-        yield _section(command, name)
+        yield name, command
     for child_name, child in (children or {}).items():
-        yield from _sections(child, f"{name} {child_name}")
+        yield from _commands(child, f"{name} {child_name}")
 
 
-def _section(command: Any, name: str) -> str:
+def _section(command: Any, name: str, shared: Mapping[str, str]) -> str:
     paragraphs = [" ".join(paragraph.split()) for paragraph in command.help.split("\n\n")]
     # Arguments come first, as on the command line.
-    parameters = sorted(command.params, key=lambda parameter: parameter.param_type_name != "argument")
-    rows = ["| option | default | meaning |", "|---|---|---|", *map(_row, parameters)]
-    return "\n\n".join([f"## {name}", *paragraphs, *(["\n".join(rows)] if parameters else [])])
+    rows = [_row(each) for each in sorted(command.params, key=lambda each: each.param_type_name != "argument")]
+    own, others = [row for row in rows if row not in shared], [shared[row] for row in rows if row in shared]
+    told = [f"Also: {', '.join(others)}."] if others else []
+    return "\n\n".join([f"## {name}", *paragraphs, *([_table(own)] if own else []), *told])
+
+
+def _table(rows: Sequence[str]) -> str:
+    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+
+
+def _name(row: str) -> str:
+    return row.split(" | ")[0].removeprefix("| ")
 
 
 def _row(parameter: Any) -> str:

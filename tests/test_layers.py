@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -49,6 +50,25 @@ MODELS = [
     "plugins",
     "__init__",
 ]
+
+# Where private neighbours live, and the few modules outside that name them: to delete private neighbours, delete the
+# first, and these imports with the registry lines or the branch that they serve.
+NEIGHBOURS = re.compile(
+    r"(campaign|models)/neighbour(s|_waves)/|(client|cli|experiments|pages)/(\w+_)?neighbours?(_\w+)?\.py"
+    r"|deploy/publish_wave\.py|experiments/(edge_knowledge|randomized_lists)\.py"
+)
+NAMING_NEIGHBOURS = {
+    "campaign/document.py": 2,  # registry of what campaigns ask
+    "models/registry.py": 1,
+    "models/__init__.py": 1,
+    "collection/begin.py": 1,
+    "deploy/sources.py": 2,
+    "deploy/model_folder.py": 1,
+    "cli/open_round.py": 1,
+    "cli/plan.py": 1,
+    "cli/run.py": 1,
+    "experiments/grid.py": 1,
+}
 
 LABORATORY = {"datasets", "evaluation", "experiments", "pages"}
 FORBIDDEN = {
@@ -202,3 +222,16 @@ def test_no_module_changes_where_python_looks_for_modules() -> None:
 
 def test_at_most_six_modules_are_at_the_root() -> None:
     assert len(list(SOURCE.glob("*.py"))) <= 6
+
+
+def test_few_modules_name_private_neighbours() -> None:
+    files = {path.relative_to(SOURCE).as_posix(): path for path in FILES}
+    homes = {name for name in files if NEIGHBOURS.match(name)}
+    named: dict[str, int] = {}
+    for name in files.keys() - homes:
+        # The clients are implementations of their own: each takes up its file about neighbours by itself.
+        modules = [each.removeprefix("veilgraph.").replace(".", "/") for each in imports_of(files[name])]
+        if count := sum(bool(NEIGHBOURS.match(f"{each}/") or NEIGHBOURS.match(f"{each}.py")) for each in modules):
+            named |= {} if name.startswith("client/") else {name: count}
+    assert {"campaign/neighbours/wave.py", "models/neighbour_waves/model.py"} < homes
+    assert named == NAMING_NEIGHBOURS

@@ -14,7 +14,7 @@ import typer
 from veilgraph.campaign import Campaign
 from veilgraph.cli._common import needs_extra
 from veilgraph.cli.named_files import Place, administered
-from veilgraph.cli.options import JsonOption, PlaceStoreOption
+from veilgraph.cli.options import JsonOption, StoreOption
 from veilgraph.cli.output import emit
 from veilgraph.errors import RunError
 from veilgraph.privacy.plain_text import counted
@@ -38,7 +38,7 @@ def audit_log(
         list[str] | None,
         typer.Option(help="Hash that you noted before: entries removed since then are noticed. May be repeated."),
     ] = None,
-    store: PlaceStoreOption = None,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show who did what with the reports: exports, sign-ins, withdrawals, purges; or check that it is unaltered."""

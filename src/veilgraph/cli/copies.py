@@ -11,7 +11,7 @@ import typer
 
 from veilgraph.cli._common import needs_extra
 from veilgraph.cli.named_files import Place
-from veilgraph.cli.options import JsonOption, PlaceArgument, PlaceStoreOption
+from veilgraph.cli.options import JsonOption, PlaceArgument, StoreOption
 from veilgraph.cli.output import Facts, emit
 from veilgraph.privacy.plain_text import counted
 
@@ -22,7 +22,7 @@ def backup(
     list_only: Annotated[
         bool, typer.Option("--list", help="Only add who withdrew to the list in COPIES, which is quick: for cron.")
     ] = False,
-    store: PlaceStoreOption = None,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Copy a collection and its reports while it runs, and list who withdrew, so that no copy brings them back."""
@@ -52,7 +52,7 @@ def restore(
     copies: Annotated[
         Path, typer.Argument(help="What 'backup' wrote; of several copies, the newest.", metavar="COPIES")
     ],
-    store: PlaceStoreOption = None,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Put a copy in the place of a lost store, and withdraw again who withdrew since. Stop the collector first."""

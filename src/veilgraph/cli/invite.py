@@ -12,7 +12,7 @@ import typer
 
 from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.named_files import Place
-from veilgraph.cli.options import JsonOption, PlaceArgument, PlaceStoreOption, takes_groups
+from veilgraph.cli.options import JsonOption, PlaceArgument, StoreOption, takes_groups
 from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import RunError
 from veilgraph.privacy.plain_text import counted
@@ -30,7 +30,7 @@ class _NamedFiles:
     )
     keys_file: Annotated[Path | None, typer.Option(help="With a campaign alone: file of keys; the first signs.")] = None
     out: Annotated[Path | None, typer.Option(help="With a campaign alone: folder to write.")] = None
-    store: PlaceStoreOption = None
+    store: StoreOption = None
 
     def guests(self, place: Place) -> Guests:
         """Return who is invited, by the folder of a collection or by these files."""

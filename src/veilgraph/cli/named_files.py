@@ -10,6 +10,7 @@ import typer
 
 from veilgraph.campaign import Campaign
 from veilgraph.cli._common import needs_extra
+from veilgraph.cli.options import StoreOption
 from veilgraph.collection import Collection
 from veilgraph.collection.open_document import OpenDocument
 from veilgraph.errors import RunError
@@ -63,13 +64,7 @@ class GraphOptions:
     nodes: Annotated[
         Path | None, typer.Option(help="Without FOLDER: node table with a column 'id', if some nodes have no edge.")
     ] = None
-    store: Annotated[
-        str | None,
-        typer.Option(
-            help="Database of the reports, sqlite:///FILE or postgresql://...; "
-            "in FOLDER, default: DATABASE_URL or a file."
-        ),
-    ] = None
+    store: StoreOption = None
 
     @property
     def collection(self) -> Collection | None:

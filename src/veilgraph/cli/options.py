@@ -17,10 +17,10 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask: for scripts.
 PlaceArgument = Annotated[
     Path, typer.Argument(help="Folder of the collection, or its campaign alone, .json.", metavar="FOLDER")
 ]
-PlaceStoreOption = Annotated[
+StoreOption = Annotated[
     str | None,
     typer.Option(
-        "--store", help="Database of the reports; default: that of FOLDER. sqlite:///FILE or postgresql://..."
+        help="Database of the reports, sqlite:///FILE or postgresql://...; default: DATABASE_URL, or a file in FOLDER."
     ),
 ]
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of the collection.", metavar="FOLDER")]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from veilgraph.cli.named_files import Place, administered
-from veilgraph.cli.options import JsonOption, PlaceArgument, PlaceStoreOption
+from veilgraph.cli.options import JsonOption, PlaceArgument, StoreOption
 from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import RunError
 from veilgraph.privacy.plain_text import counted
@@ -23,7 +23,7 @@ def purge(
     folder: PlaceArgument,
     at_once: Annotated[bool, typer.Option("--now", help="Do not wait for the retention date.")] = False,
     confirm: Annotated[str | None, typer.Option(help="With --now: the beginning of the id, to confirm.")] = None,
-    store: PlaceStoreOption = None,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete all reports of a collection after its retention date; it accepts none again."""

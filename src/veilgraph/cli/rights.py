@@ -14,7 +14,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import check_new, confirm_withdrawal
 from veilgraph.cli.named_files import Place, administered
-from veilgraph.cli.options import CollectorOption, JsonOption, PlaceStoreOption, YesOption, takes_groups
+from veilgraph.cli.options import CollectorOption, JsonOption, StoreOption, YesOption, takes_groups
 from veilgraph.cli.output import Facts, emit
 from veilgraph.cli.receipt import DeviceFolder, default_device_folder
 from veilgraph.client import withdraw as send_withdrawal
@@ -49,7 +49,7 @@ def withdraw(
         bool,
         typer.Option("--objection", help="Owner: NODE has not answered, and objects: no report, no reminder."),
     ] = False,
-    store: PlaceStoreOption = None,
+    store: StoreOption = None,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -12,7 +12,7 @@ import typer
 from veilgraph.campaign.notice import time_in_words
 from veilgraph.cli._common import echo, needs_extra
 from veilgraph.cli.named_files import is_campaign_file
-from veilgraph.cli.options import Settings, takes_groups
+from veilgraph.cli.options import Settings, StoreOption, takes_groups
 from veilgraph.collection import Collection
 from veilgraph.errors import RunError
 from veilgraph.privacy.plain_text import counted
@@ -40,13 +40,7 @@ class _FileOptions:
     admin_token_file: Annotated[
         Path | None, typer.Option(help="With a campaign alone: file with the owner's token.")
     ] = None
-    store: Annotated[
-        str | None,
-        typer.Option(
-            help="Database of the reports, sqlite:///FILE or postgresql://...; of folders, default: DATABASE_URL, or a "
-            "file in each."
-        ),
-    ] = None
+    store: StoreOption = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ contains code. Who reads the folder learns the graph's node names, and of each p
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import shlex
@@ -32,7 +31,6 @@ from veilgraph.graph import Graph, PerturbedGraph, read_public
 from veilgraph.models import Method
 from veilgraph.models.registry import METHODS
 from veilgraph.models.saved_state import DOCUMENT, WEIGHTS, conforms, digest_of_document, read_object
-from veilgraph.privacy.belief_table import BeliefTable
 
 CHECKPOINT = "checkpoint.npz"
 VIEWS = "checkpoint"
@@ -86,7 +84,7 @@ class Model:
             write_atomically(folder / _NODES, json.dumps(self.nodes))
         (folder / _SERIES).unlink(missing_ok=True)
         if self.collection is not None:
-            write_atomically(folder / _SERIES, _series_document(self.collection))
+            write_atomically(folder / _SERIES, self.collection.to_json())
         described = self.facts | {_MANIFEST: _manifest(folder, self.facts)}
         write_atomically(folder / _TRAINING, json.dumps(described, indent=2))
         (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -204,25 +202,13 @@ def _read_nodes(path: Path) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def _series_document(collection: NeighbourCollection) -> str:
-    """Return the documents of a series and its tables, as text."""
-    tables = [None if each is None else base64.b64encode(each.to_bytes()).decode() for each in collection.tables]
-    return json.dumps({"documents": [each.to_json() for each in collection.documents], "tables": tables})
-
-
 def _read_series(path: Path, campaign: Campaign) -> NeighbourCollection | None:
     """Read documents and tables of a series; None for a campaign that is not a wave about neighbours."""
     if not campaign.asked.answers:
         return None
     try:
-        stated = read_object(path)
-        found = NeighbourCollection(
-            documents=tuple(Campaign.from_json(each) for each in stated["documents"]),
-            tables=tuple(
-                None if each is None else BeliefTable.from_bytes(base64.b64decode(each)) for each in stated["tables"]
-            ),
-        )
-    except (OSError, ValueError, KeyError, TypeError, VeilgraphError) as error:
+        found = NeighbourCollection.from_json(path.read_bytes())
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, VeilgraphError) as error:
         raise RunError(f"{path} holds no series of private neighbours ({type(error).__name__}); {_REMEDY}") from None
     if found.campaign.id != campaign.id:
         raise RunError(f"{path} is of another series than the model; {_REMEDY}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -45,6 +47,18 @@ class NeighbourCollection:
                 raise CampaignError(f"document {number} is not wave {number} of this series: give its own documents")
             if series_of(wave.asked).table != (None if table is None else table.sha256):
                 raise CampaignError(f"the table of wave {number} is not the one that its document names: give its own")
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> NeighbourCollection:
+        """Read documents and tables that `to_json` wrote."""
+        stated = json.loads(text)
+        tables = (None if each is None else BeliefTable.from_bytes(b64decode(each)) for each in stated["tables"])
+        return cls(documents=tuple(map(Campaign.from_json, stated["documents"])), tables=tuple(tables))
+
+    def to_json(self) -> str:
+        """Return the documents and their tables as text."""
+        tables = [None if each is None else b64encode(each.to_bytes()).decode() for each in self.tables]
+        return json.dumps({"documents": [each.to_json() for each in self.documents], "tables": tables})
 
     @property
     def campaign(self) -> Campaign:
