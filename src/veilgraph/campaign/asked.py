@@ -43,6 +43,7 @@ class Documents:
         earlier: ids of the documents before this one; the first asks for the label and names the collection.
         titles: what each document asks, in words; empty if there is one document.
         turns: number of documents after the first of which each person answers one; None if everybody answers all.
+        people: SHA-256 of the published file of all people; None where none is published.
 
     >>> third = Documents(nodes=3, earlier=("a", "b"), titles=("the label", "wave 1", "wave 2"), turns=4)
     >>> third.number, third.people_asked(["u1", "u2", "u3"]), third.is_asked("u1")
@@ -53,6 +54,7 @@ class Documents:
     earlier: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()
     turns: int | None = None
+    people: str | None = None
 
     @property
     def number(self) -> int:
@@ -242,10 +244,6 @@ class Asked(ABC):
         """
         return {}
 
-    def check_follows(self, before: Asked) -> None:
-        """Refuse to be the next document of a series after another one, unless it asks what its series asked."""
-        raise CampaignError("it follows no other document")
-
     @property
     def stored_number(self) -> int | None:
         """Number under which a store keeps the reports; None if they have several."""
@@ -263,10 +261,6 @@ class Asked(ABC):
     def is_round_open(self, number: int | None, open_round: int | None) -> bool:
         """Return whether reports of a round are accepted, if the last one that was opened is `open_round`."""
         return True
-
-    def combined(self, rounds: str) -> str | None:
-        """Return which reports of a person are combined, "all" or "latest"; None if each sends one."""
-        return None
 
 
 def about_document(asked: Asked) -> dict[str, Any]:

@@ -128,10 +128,6 @@ class Rounds(Once):
         """Return whether reports of a round are accepted, if the last one that was opened is `open_round`."""
         return (number or 0) <= (open_round or 0)
 
-    def combined(self, rounds: str) -> str | None:
-        """Return which reports of a person are combined, "all" or "latest"."""
-        return rounds
-
 
 class RoundsWords(OnceWords):
     """Words of a campaign that asks in rounds."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
+from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
 from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.campaign.round_schedule import read_campaign

@@ -236,7 +236,7 @@ class StoreSource(Source):
         with stored_reports(self.store, self.campaign, watch=watch) as reports:
             perturbed = perturbed_graph(self.campaign, self.graph, reports, rounds=self.rounds)
         public = read_public(self.campaign.schema.public, self.nodes, self.graph)
-        rounds = self.campaign.asked.combined(self.rounds)
+        rounds = None if self.campaign.asked.first_round is None else self.rounds
         return CollectedReports(
             campaign=self.campaign,
             perturbed=replace(perturbed, public=public),
