@@ -165,15 +165,15 @@ def test_run_draws_the_curve_and_prints_json_and_nothing_else(tmp_path: Path, ca
     captured = capsys.readouterr()
     result = json.loads(captured.out)
     assert (result["dataset"], result["totals"]) == ("csbm", [0.5, 1.0])
-    assert set(result["methods"]) == {"veil_labels", "structure_only", "rgnn"}
+    assert set(result["methods"]) == {"veil_labels", "structure_only", "rgnn", "rgnn_best"}
     for points in result["methods"].values():
         assert [point["epsilon_user_level"] for point in points] == pytest.approx([0.5, 1.0], abs=1e-6)
     assert set(result["not_private"]) == {"veil_non_private", "non_private"}
     assert "a total epsilon of 1 (user level, any two records)" in result["headline"]
-    assert "run: already finished (0 of 16)" in captured.err
+    assert "run: already finished (0 of 24)" in captured.err
     assert main(arguments) == 0
     captured = capsys.readouterr()
-    assert "run: already finished (16 of 16)" in captured.err
+    assert "run: already finished (24 of 24)" in captured.err
     for text in ("Veil", "Control", "RGNN", "user level, any two records", "Recommended:", "veilgraph init"):
         assert text in captured.out
     assert "What can be learned at which epsilon?" in (tmp_path / "r" / "report.html").read_text()

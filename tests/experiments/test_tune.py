@@ -54,7 +54,8 @@ def test_a_search_is_seeded_begins_with_the_defaults_and_takes_the_highest_score
     trials = trials_of(tmp_path / "a")
     assert (len(trials), trials) == (3, trials_of(tmp_path / "b"))
     assert max(trials, key=lambda trial: trial[1] or -np.inf)[0] == first.best
-    assert trials[0][0] == {name: getattr(RGNN(), name) for name in SEARCH_SPACE}
+    defaults = RGNN(feature_hops=16, label_hops=8)
+    assert trials[0][0] == {name: getattr(defaults, name) for name in SEARCH_SPACE}
     assert set(first.best) == set(SEARCH_SPACE) <= METHODS["rgnn"].parameters
     assert all(value in SEARCH_SPACE[name] for name, value in first.best.items())
 

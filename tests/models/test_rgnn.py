@@ -38,7 +38,7 @@ def test_validation_labels_take_part_in_the_propagation_unless_they_are_held_out
 
 
 def test_hops_are_those_of_the_network_that_explains_held_out_validation_reports_best(tmp_path: Path) -> None:
-    chosen = RGNN(feature_hops=None, label_hops=None, epochs=10, num_clusters=4).fit(PERTURBED, SPLIT)
+    chosen = RGNN(epochs=10, num_clusters=4).fit(PERTURBED, SPLIT)
     scores = {
         hops: max(
             RGNN(feature_hops=hops[0], label_hops=hops[1], epochs=10, num_clusters=4, hold_out_validation=True)
@@ -57,9 +57,9 @@ def test_hops_are_those_of_the_network_that_explains_held_out_validation_reports
 
 
 def test_given_hops_are_kept_and_only_the_others_are_chosen() -> None:
-    tried = [method.hops for method in RGNN(feature_hops=3, label_hops=None).tried()]
+    tried = [method.hops for method in RGNN(feature_hops=3).tried()]
     assert tried == [(3, 1), (3, 2), (3, 4), (3, 8)]
-    assert RGNN().tried() == []
+    assert RGNN(feature_hops=3, label_hops=2).tried() == []
 
 
 @pytest.mark.parametrize("hops", [[4], [4, -1], ["4", "2"]])

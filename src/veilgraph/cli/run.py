@@ -259,15 +259,18 @@ class CurveRun:
     @property
     def _table(self) -> Table:
         from veilgraph.pages.curve_page import CURVE_TITLES, point_rows
+        from veilgraph.pages.formatting import spread_text
 
         name, seeds = escape(self.result["dataset"]), counted(self.result["configuration"]["seeds"], "seed")
-        table = Table(title=f"{name}: test accuracy over {seeds}, by total epsilon")
+        table = Table(title=f"{name}: test accuracy in percent over {seeds}, by total epsilon")
         table.add_column("user-level\nepsilon", justify="right")
-        table.add_column("classes that a\nreport names", justify="right")
+        table.add_column("classes\nnamed", justify="right")
         for method in self.result["methods"]:
-            table.add_column(CURVE_TITLES[method].split(",")[0], justify="right")
-        for row in point_rows(self.result):
-            table.add_row(row.epsilon, row.reports, *row.accuracies)
+            table.add_column(CURVE_TITLES[method].replace(", ", ",\n"), justify="right")
+        for i, row in enumerate(point_rows(self.result)):
+            points = [summaries[i] for summaries in self.result["methods"].values()]
+            accuracies = [spread_text(point["accuracy_mean"], point["accuracy_std"]) for point in points]
+            table.add_row(row.epsilon, row.reports, *accuracies)
         return table
 
 

@@ -43,6 +43,9 @@ SEARCH_SPACE: dict[str, tuple[Any, ...]] = {
 }
 """K_x, K_y, C and alpha as in the paper, which does not list values of dropout and learning rate."""
 
+_FIRST_HOPS = {"feature_hops": 16, "label_hops": 8}
+"""Hops of the first trial of a method that would choose its own; settings of the paper's data are relative to them."""
+
 _ROUND = 8
 _SCORES = "scores"
 
@@ -200,7 +203,8 @@ def _proposal(
 
 def _defaults(method: str, space: Mapping[str, CategoricalDistribution]) -> dict[str, Any]:
     """Return the defaults of the method; one above the largest value of the space is that value."""
-    defaults = {name: getattr(make_method(method, {}), name) for name in space}
+    made = make_method(method, {})
+    defaults = {name: _FIRST_HOPS[name] if getattr(made, name) is None else getattr(made, name) for name in space}
     if "num_clusters" in space:
         defaults["num_clusters"] = min(defaults["num_clusters"], int(str(space["num_clusters"].choices[-1])))
     return defaults

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
-from veilgraph.graph.graph import GraphSize
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, PendingFit, training_nodes
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.engine.gnn_method import GNNMethod
@@ -68,8 +67,8 @@ class RGNN(GNNMethod):
     Attributes:
         hops_: after a fit that chose hops, K_x and K_y.
 
-    >>> RGNN(feature_hops=4).label_hops
-    8
+    >>> RGNN(feature_hops=4, label_hops=2).hops
+    (4, 2)
     """
 
     name: ClassVar[str] = "rgnn"
@@ -80,8 +79,8 @@ class RGNN(GNNMethod):
         "llp_weight": Range(0),
     }
 
-    feature_hops: int | None = 16
-    label_hops: int | None = 8
+    feature_hops: int | None = None
+    label_hops: int | None = None
     num_clusters: int = 16
     llp_weight: float = 1.0
     decoding: Decoding = "distribution"
@@ -91,11 +90,6 @@ class RGNN(GNNMethod):
     estimate: bool = True
     hold_out_validation: bool = False
     hops_: tuple[int, int] = field(init=False, repr=False, compare=False)
-
-    @classmethod
-    def defaults_on(cls, graph: GraphSize) -> dict[str, Any]:
-        """Return that hops are chosen."""
-        return {"feature_hops": None, "label_hops": None}
 
     @property
     def hops(self) -> tuple[int, int]:

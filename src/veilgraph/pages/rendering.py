@@ -41,7 +41,7 @@ PALETTE = {
 }
 """Light and dark variant of each colour. Figures are drawn in the light one, which is then replaced by its name."""
 
-_SHARED_COLOURS = {"veil_labels": "veil", "veil_non_private": "veil"}
+_SHARED_COLOURS = {"veil_labels": "veil", "veil_non_private": "veil", "rgnn_best": "rgnn"}
 
 _PADDING = 16
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"

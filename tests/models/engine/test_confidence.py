@@ -94,7 +94,7 @@ def test_rgnn_is_less_overconfident_than_its_logits() -> None:
     private = csbm(1500, homophily=0.6, seed=0)
     split = Split.random(private.graph.num_nodes, seed=0)
     perturbed = simulate(private, PrivacyBudget(1.0, 2.0, 10), split, rng=np.random.default_rng(0))
-    method = RGNN(device="cpu", epochs=60).fit(perturbed, split)
+    method = RGNN(device="cpu", epochs=60, feature_hops=16, label_hops=8).fit(perturbed, split)
     calibrated = method.predict_proba()
     sharp = (calibrated - method.doubt_ / calibrated.shape[1]).clip(1e-9) ** method.temperature_
     sharp /= sharp.sum(axis=1, keepdims=True)

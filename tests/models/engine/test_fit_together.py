@@ -53,10 +53,25 @@ RGNN_SETTINGS: list[dict[str, Any]] = [
     {"feature_hops": 2, "label_hops": 2, "num_clusters": 4},
     {"feature_hops": 2, "label_hops": 3, "num_clusters": 8, "llp_weight": 10.0, "learning_rate": 0.05},
     {"feature_hops": 1, "label_hops": 0, "num_clusters": 4, "dropout": 0.0, "seed": 3},
-    {"feature_hops": 1, "num_clusters": 16, "dropout": 0.75, "llp_weight": 0.1, "weight_decay": 0.01, "seed": 4},
+    {
+        "feature_hops": 1,
+        "label_hops": 8,
+        "num_clusters": 16,
+        "dropout": 0.75,
+        "llp_weight": 0.1,
+        "weight_decay": 0.01,
+        "seed": 4,
+    },
     {"use_proportions": False, "feature_hops": 2, "label_hops": 2},
-    {"reconstruct_x": False, "num_clusters": 4},
-    {"reconstruct_y": False, "num_clusters": 4, "estimate": False, "feature_hops": 2, "decoding": "argmax"},
+    {"reconstruct_x": False, "label_hops": 8, "feature_hops": 16, "num_clusters": 4},
+    {
+        "reconstruct_y": False,
+        "num_clusters": 4,
+        "estimate": False,
+        "feature_hops": 2,
+        "label_hops": 8,
+        "decoding": "argmax",
+    },
     {"hold_out_validation": True, "num_clusters": 4, "feature_hops": 2, "label_hops": 2},
 ]
 PLAIN_SETTINGS: list[dict[str, Any]] = [
@@ -206,7 +221,9 @@ def test_equal_arrays_of_different_mechanisms_are_not_shared() -> None:
     other = replace(perturbed, feature_mechanism=GRRFS(sizes, sampled=4, epsilon=3.0))
     together, alone = (
         [
-            FitTask(method=RGNN(epochs=EPOCHS, feature_hops=2, num_clusters=4), perturbed=each, split=split)
+            FitTask(
+                method=RGNN(epochs=EPOCHS, feature_hops=2, num_clusters=4, label_hops=8), perturbed=each, split=split
+            )
             for each in (perturbed, other)
         ]
         for _ in range(2)
@@ -224,7 +241,11 @@ def test_one_call_fits_tasks_on_several_graphs() -> None:
     def tasks() -> list[FitTask[RGNN]]:
         pairs = [(smaller, split), GRR_REPORTS[0], (smaller, split), GRR_REPORTS[1]]
         return [
-            FitTask(method=RGNN(epochs=EPOCHS, num_clusters=4, seed=seed), perturbed=perturbed, split=own_split)
+            FitTask(
+                method=RGNN(epochs=EPOCHS, num_clusters=4, seed=seed, feature_hops=16, label_hops=8),
+                perturbed=perturbed,
+                split=own_split,
+            )
             for seed, (perturbed, own_split) in enumerate(pairs)
         ]
 

@@ -34,7 +34,7 @@ class Linear(nn.Module):
 
 @pytest.mark.parametrize("backbone", ["sage", "gcn", "gat"])
 def test_a_saved_model_gives_the_same_predictions(tmp_path: Path, backbone: str) -> None:
-    method = RGNN(backbone=backbone, epochs=3, feature_hops=2, num_clusters=4).fit(PERTURBED, SPLIT)
+    method = RGNN(backbone=backbone, epochs=3, feature_hops=2, num_clusters=4, label_hops=8).fit(PERTURBED, SPLIT)
     method.save(tmp_path / "model")
     loaded = RGNN.load(tmp_path / "model")
     assert (loaded.predict_proba() == method.predict_proba()).all()
@@ -53,7 +53,7 @@ def test_no_saved_file_contains_code(tmp_path: Path) -> None:
 
 
 def test_the_format_of_a_model_folder_stays_readable_by_other_versions(tmp_path: Path) -> None:
-    RGNN(epochs=2, num_clusters=4).fit(PERTURBED, SPLIT).save(tmp_path)
+    RGNN(epochs=2, num_clusters=4, feature_hops=16, label_hops=8).fit(PERTURBED, SPLIT).save(tmp_path)
     document = json.loads((tmp_path / "model.json").read_text())
     described = ["method", "parameters", "classes", "num_features"]
     assert list(document) == [*described, "curve", "temperature", "doubt", "hops"]
@@ -64,7 +64,7 @@ def test_the_format_of_a_model_folder_stays_readable_by_other_versions(tmp_path:
 
 
 def test_a_custom_backbone_trains_and_loads(tmp_path: Path) -> None:
-    method = RGNN(backbone=Linear, epochs=3, feature_hops=1, num_clusters=4).fit(PERTURBED, SPLIT)
+    method = RGNN(backbone=Linear, epochs=3, feature_hops=1, num_clusters=4, label_hops=8).fit(PERTURBED, SPLIT)
     method.save(tmp_path)
     assert (RGNN.load(tmp_path, backbone=Linear).predict() == method.predict()).all()
     with pytest.raises(FitError, match="backbone of your own"):
@@ -81,7 +81,7 @@ def test_a_backbone_of_the_wrong_width_is_refused() -> None:
 
 def test_an_unknown_backbone_is_refused_with_the_known_ones() -> None:
     with pytest.raises(FitError, match="backbone is 'transformer': choose gat, gcn, sage"):
-        RGNN(backbone="transformer", num_clusters=4).fit(PERTURBED, SPLIT)
+        RGNN(backbone="transformer", num_clusters=4, feature_hops=16, label_hops=8).fit(PERTURBED, SPLIT)
 
 
 def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
@@ -97,13 +97,13 @@ def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_learning_curve_has_every_epoch_and_the_selected_one_is_best() -> None:
-    curve = RGNN(epochs=12, num_clusters=4).fit(PERTURBED, SPLIT).curve_
+    curve = RGNN(epochs=12, num_clusters=4, feature_hops=16, label_hops=8).fit(PERTURBED, SPLIT).curve_
     assert len(curve.train_loss) == len(curve.validation_score) == 12
     assert curve.validation_score[curve.selected_epoch] == max(curve.validation_score)
 
 
 def test_attention_is_refused_within_memory_that_is_enough_for_a_convolution() -> None:
-    settings: dict[str, Any] = {"epochs": 1, "feature_hops": 1, "num_clusters": 4}
+    settings: dict[str, Any] = {"epochs": 1, "feature_hops": 1, "label_hops": 8, "num_clusters": 4}
     inputs = RGNN(**settings).input_columns(PERTURBED)
     estimate = partial(estimate_memory, PERTURBED, inputs, 2**40, torch.device("cpu"), supports_blocks=False)
     needs = {name: estimate(attention=name == "gat") for name in ("sage", "gat")}

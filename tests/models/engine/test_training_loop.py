@@ -131,7 +131,7 @@ def test_training_without_a_valid_score_is_refused() -> None:
 @pytest.mark.parametrize("backbone", ["sage", "gat"])
 def test_the_restored_weights_have_the_score_of_the_selected_epoch(backbone: str) -> None:
     # Large steps, so that the best epoch is not the last.
-    method = RGNN(backbone=backbone, epochs=12, num_clusters=4, feature_hops=2, learning_rate=0.1, seed=1)
+    method = RGNN(backbone=backbone, epochs=12, num_clusters=4, feature_hops=2, learning_rate=0.1, seed=1, label_hops=8)
     method.fit(PERTURBED, SPLIT)
     score = noisy_log_likelihood([PERTURBED], [SPLIT.validation & PERTURBED.has_label], torch.device("cpu"))
     for probabilities in (method.predict_proba(), method.predict_proba(PERTURBED)):
@@ -142,6 +142,9 @@ def test_the_restored_weights_have_the_score_of_the_selected_epoch(backbone: str
 
 
 def test_a_shorter_training_is_the_beginning_of_a_longer_one() -> None:
-    short, long = (RGNN(epochs=epochs, num_clusters=4).fit(PERTURBED, SPLIT).curve_ for epochs in (3, 8))
+    short, long = (
+        RGNN(epochs=epochs, num_clusters=4, feature_hops=16, label_hops=8).fit(PERTURBED, SPLIT).curve_
+        for epochs in (3, 8)
+    )
     assert long.train_loss[:3] == short.train_loss
     assert long.validation_score[:3] == short.validation_score
