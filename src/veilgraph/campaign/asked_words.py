@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,6 +22,8 @@ class Exposure:
         relation: neighbour relation of the epsilon, in words.
         odds: how many times as likely a report is with one record as with the other, at most.
         guess: how often in 100 a guess between two records is right at most, if it was right 50 times before.
+        told: key of the phrase that names the part to participants, in `client/browser/languages/` or in
+            `pages/summary_words.json`.
     """
 
     part: str
@@ -29,19 +31,20 @@ class Exposure:
     relation: str
     odds: str
     guess: str
+    told: str = ""
 
     @classmethod
-    def of(cls, part: str, epsilon: float, relation: str) -> Exposure:
+    def of(cls, part: str, epsilon: float, relation: str, told: str = "") -> Exposure:
         """Write an epsilon in all its forms; one that is infinite protects nothing."""
-        if math.isinf(epsilon):
-            return cls(part=part, epsilon="not private", relation=relation, odds="any", guess=show_certainty(epsilon))
-        stated = state_epsilon(epsilon)
+        is_private = not math.isinf(epsilon)
+        stated = state_epsilon(epsilon) if is_private else epsilon
         return cls(
             part=part,
-            epsilon=short_epsilon(stated),
+            epsilon=short_epsilon(stated) if is_private else "not private",
             relation=relation,
-            odds=show_odds(stated),
+            odds=show_odds(stated) if is_private else "any",
             guess=show_certainty(stated),
+            told=told,
         )
 
 
@@ -70,6 +73,8 @@ class Words(ABC):
     """Name beside known deployments."""
     not_protected: ClassVar[str] = "the graph, as far as it is public"
     """What everybody knows of the people."""
+    sure: str = "guarantee.limit"
+    """Key of the phrase by which the participants' page introduces the figures."""
 
     @property
     @abstractmethod
@@ -117,6 +122,11 @@ class Words(ABC):
     def published(self) -> list[str]:
         """What is published before people answer; empty if nothing is."""
         return []
+
+    @property
+    def told(self) -> list[tuple[str, Mapping[str, int]]]:
+        """Keys and values of the phrases that participants read after the figures."""
+        return [("guarantee.others", {}), ("details.unprotected", {})]
 
     def steps(self, label: str) -> list[Step]:
         """Return each document of the collection with what it reveals at most; empty if there is one document."""

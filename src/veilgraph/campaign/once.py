@@ -173,6 +173,13 @@ class OnceWords(Words):
         return "The whole report"
 
     @property
+    def all_told(self) -> str:
+        """Key of the phrase that names all reports to participants."""
+        features, label = self.asked.feature_mechanism, self.asked.label_mechanism
+        questions = (0 if features is None else len(self.asked.schema.columns)) + (label is not None)
+        return "level.only" if questions == 1 else "level.all"
+
+    @property
     def whole(self) -> Guarantee:
         """The guarantee that the words are about."""
         return self.asked.guarantee
@@ -220,16 +227,16 @@ class OnceWords(Words):
         """Return upper bounds of what a person reveals: by all reports, by their parts, and by one answer."""
         guarantee = self.whole
         user = f"{NeighbourRelation.USER_LEVEL.title} ({guarantee.user_level_pairs})"
-        found = [Exposure.of(self.all_reports, guarantee.total_user_level, user)]
+        found = [Exposure.of(self.all_reports, guarantee.total_user_level, user, self.all_told)]
         if guarantee.releases(Released.LABEL) and guarantee.attribute_levels:
-            found.append(Exposure.of(f"The answer to “{label}” alone", guarantee.label_user_level, user))
-            found.append(Exposure.of("All other answers together", guarantee.features_user_level, user))
+            found.append(Exposure.of(f"The answer to “{label}” alone", guarantee.label_user_level, user, "level.last"))
+            found.append(Exposure.of("All other answers together", guarantee.features_user_level, user, "level.rest"))
         if guarantee.attribute_levels:
-            part = "One of the other answers, for someone who knows all the rest"
+            part, told = "One of the other answers, for someone who knows all the rest", "level.other"
             if not guarantee.releases(Released.LABEL):
-                part = "One answer, for someone who knows all the rest"
+                part, told = "One answer, for someone who knows all the rest", "level.each"
             level = f"{NeighbourRelation.ATTRIBUTE_LEVEL.title} ({guarantee.attribute_level_pairs})"
-            found.append(Exposure.of(part, max(guarantee.attribute_levels), level))
+            found.append(Exposure.of(part, max(guarantee.attribute_levels), level, told))
         return found
 
 

@@ -140,6 +140,16 @@ class RoundsWords(OnceWords):
         return f"All {self.asked.number} reports together"
 
     @property
+    def all_told(self) -> str:
+        """Key of the phrase that names all reports to participants."""
+        return "level.rounds"
+
+    @property
+    def told(self) -> list[tuple[str, Mapping[str, int]]]:
+        """Keys and values of the phrases that participants read after the figures."""
+        return [("rounds", {"count": self.asked.number}), *super().told]
+
+    @property
     def guarantee_in_brief(self) -> list[str]:
         """Those sentences about the guarantee that are said when a collection begins: one relation is not enough."""
         return self.guarantee
@@ -150,8 +160,8 @@ class RoundsWords(OnceWords):
 
     def exposures(self, label: str) -> list[Exposure]:
         """Return upper bounds of what a person reveals: by all reports, by their parts, and by one answer."""
-        part = f"The answers to “{label}”, if they never change"
+        part, told = f"The answers to “{label}”, if they never change", "level.unchanged"
         if self.asked.feature_mechanism is not None:
-            part = "All answers of all rounds, if none of them ever changes"
+            part, told = "All answers of all rounds, if none of them ever changes", "level.unchanged.all"
         unchanged = self.whole.epsilon(HistoryRelation.UNCHANGED)
-        return [*super().exposures(label), Exposure.of(part, unchanged, self.whole.unchanged_pairs)]
+        return [*super().exposures(label), Exposure.of(part, unchanged, self.whole.unchanged_pairs, told)]

@@ -29,11 +29,15 @@ class Drafts:
 def write_drafts(campaign: Campaign, folder: Path) -> Drafts:
     """Write all documents in all languages of a campaign, into a folder for each version of its notice.
 
-    The summary is written anew. A draft that is there stays: a person completes it.
+    The summary is written anew, and in English, too, which alone compares the campaign with known deployments. A draft
+    that is there stays: a person completes it.
     """
     written, kept = [], []
     for template in TEMPLATES:
-        for language in languages_of(campaign):
+        languages = languages_of(campaign)
+        if template == "page" and "en" not in languages:
+            languages = (*languages, "en")
+        for language in languages:
             path = folder / f"notice-{campaign.notice.version}" / _NAMES[template].format(language)
             if template != "page" and path.exists():
                 kept.append(path)

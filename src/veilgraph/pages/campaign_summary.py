@@ -22,6 +22,7 @@ from veilgraph.campaign.asked_words import Exposure
 from veilgraph.campaign.information_duties import DUTIES, information
 from veilgraph.campaign.notice import shown_answers, time_in_words
 from veilgraph.errors import MissingExtraError
+from veilgraph.pages.spoken import spoken
 from veilgraph.privacy.epsilon import short_epsilon, state_epsilon
 from veilgraph.privacy.plain_text import counted, escape
 
@@ -34,8 +35,6 @@ Template = Literal["page", "dpia", "consent"]
 QuestionKind = Literal["label", "feature"]
 TEMPLATES: tuple[Template, ...] = get_args(Template)
 _FILES = {"page": "campaign_summary.html", "dpia": "campaign_dpia.md", "consent": "campaign_consent.md"}
-CONSENT_LANGUAGES = ("ar", "de", "es", "fr")
-"""Languages of the consent text beside English."""
 NOT_COVERED = (
     "This bounds what a person’s own reports add. It does not bound what the reports of others tell: a class is "
     "computed from these for every person by name, also for those who do not take part or have withdrawn."
@@ -125,8 +124,8 @@ def render_summary(campaign: Campaign, *, template: Template = "page", language:
     Args:
         campaign: campaign of any format. Of a wave about private neighbours it is the whole series, up to this wave.
         template: which document.
-        language: language of the campaign's own texts, where it has them. A consent text is in this language as a
-            whole if the campaign asks once or in rounds; all other words are English.
+        language: language of the campaign's own texts, where it has them. Summary and consent text are in this
+            language as a whole, if the participants' page speaks it. The impact assessment speaks English around them.
     """
     environment = Environment(
         autoescape=select_autoescape(["html"]),
@@ -141,11 +140,11 @@ def render_summary(campaign: Campaign, *, template: Template = "page", language:
 
 
 def _file(campaign: Campaign, template: Template, language: str) -> str:
-    """Return the file of a document: the consent text has one for each language, but not about waves."""
-    spoken = language.partition("-")[0]
-    if template == "consent" and spoken in CONSENT_LANGUAGES and not campaign.asked.documents.earlier:
-        return f"campaign_consent.{spoken}.md"
-    return _FILES[template]
+    """Return the file of a document: the consent text has one for each language."""
+    words = spoken(campaign, language)
+    if words is None or template == "dpia":
+        return _FILES[template]
+    return "campaign_summary.spoken.html" if template == "page" else f"campaign_consent.{words.language}.md"
 
 
 def _values(campaign: Campaign, language: str) -> dict[str, Any]:
@@ -154,7 +153,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
     shown = asked if len(asked) <= _QUESTIONS_ON_PAGE else asked[: _QUESTIONS_ON_PAGE - 1]
     return {
         "campaign": campaign,
-        "language": language,
+        "spoken": spoken(campaign, language),
         "purpose": texts.get("purpose", campaign.notice.purpose),
         "contact": texts.get("contact", campaign.notice.contact),
         "told": dict.fromkeys(DUTIES) | information(campaign.notice.texts, language),

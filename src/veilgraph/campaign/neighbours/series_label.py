@@ -71,6 +71,12 @@ class SeriesLabelWords(OnceWords):
         return [*super().methods, *self.published]
 
     @property
+    def told(self) -> list[tuple[str, Mapping[str, int]]]:
+        """Keys and values of the phrases that participants read after the figures."""
+        keys = ("follows", "guarantee.published") if self.asked.followed_by == "waves" else ("follows",)
+        return [*super().told, *((key, {}) for key in keys)]
+
+    @property
     def published(self) -> list[str]:
         """What is published before people answer."""
         follows = "Questions about the people whom a person knows follow, and everybody can leave them out."

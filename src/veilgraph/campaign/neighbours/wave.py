@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -178,6 +179,18 @@ class WaveWords(Words):
 
     def __init__(self, asked: NeighbourWave) -> None:
         self.asked, self.series = asked, asked.series
+        self.sure = "guarantee.list" if asked.series.asks_for_lists else "guarantee.contacts"
+
+    @property
+    def told(self) -> list[tuple[str, Mapping[str, int]]]:
+        """Keys and values of the phrases that participants read after the figures."""
+        weak = "weak.list" if self.series.asks_for_lists else "weak.contacts"
+        said: list[tuple[str, Mapping[str, int]]] = [("guarantee.others", {}), ("details.unprotected.contacts", {})]
+        if self.series.turns is not None:
+            said.append(("rounds.turns", {"count": self.series.turns}))
+        if math.isinf(self.series.total_loss.any_lists):
+            said.insert(0, (weak, {}))
+        return said if self.series.asks_for_lists else [*said, ("guarantee.published", {})]
 
     @property
     def whole(self) -> Guarantee:
@@ -261,13 +274,19 @@ class WaveWords(Words):
         if self.series.turns is not None:
             waves = f"The one answer of a person, in one of {self.series.turns} waves"
         everything, user = "The label and all waves so far", NeighbourRelation.USER_LEVEL
+        total, both = f"{user.title} ({guarantee.user_level_pairs})", "level.both"
+        told = ("level.lists", "level.contact", both if self.series.turns is None else f"{both}.turns")
         return [
-            Exposure.of(everything, guarantee.total_user_level, f"{user.title} ({guarantee.user_level_pairs})"),
-            Exposure.of("The label alone", guarantee.label_user_level, str(user)),
-            *(Exposure.of(waves, lists.under(relation), words) for relation, words in RELATIONS.items()),
+            Exposure.of(everything, guarantee.total_user_level, total, "level.label.lists"),
+            Exposure.of("The label alone", guarantee.label_user_level, str(user), "level.label"),
+            *(
+                Exposure.of(waves, lists.under(relation), words, key)
+                for (relation, words), key in zip(RELATIONS.items(), told, strict=True)
+            ),
             Exposure.of(
                 everything,
                 add_epsilons(guarantee.label_user_level, lists.one_entry),
                 "two records with any two labels, whose lists differ in one entry",
+                "level.label.contact",
             ),
         ]
