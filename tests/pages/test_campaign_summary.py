@@ -74,8 +74,6 @@ def test_a_series_of_labels_says_what_all_its_rounds_reveal_together() -> None:
     assert unchanged.relation == "two values that never change"
     assert "one report in each of 6 rounds" in render_summary(series)
     assert "once in each of 6 rounds" in render_summary(series, template="consent")
-    english = render_summary(BOTH, template="consent")
-    assert render_summary(BOTH, template="consent", language="de") == english, "waves are in English"
 
 
 def test_a_label_alone_has_one_figure_and_names_the_size_of_its_sets() -> None:
