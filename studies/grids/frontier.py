@@ -16,7 +16,7 @@ from veilgraph.experiments.results import Row
 from veilgraph.pages.epsilon_axis import EPSILON_AXIS, Band, draw_band, draw_epsilon_axis, draw_level, in_words
 from veilgraph.pages.formatting import spread_text
 from veilgraph.pages.paired_differences import CONTROL, datasets_of, find, select
-from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
+from veilgraph.pages.rendering import Panel, colour, file_name
 from veilgraph.pages.result_tables import Table, dataset_name, yes_or_no
 
 try:
@@ -469,7 +469,7 @@ def _panel(rows: Sequence[Row], dataset: str, published: Sequence[PublishedAccur
 
     name, title = file_name("frontier", dataset), dataset_name(dataset)
     label = f"{title}. {_spoken(rows, dataset, published)}"
-    return Panel(name=name, title=title, svg=inline_svg(paint, width=_WIDTH, height=310, name=name, label=label))
+    return Panel(name=name, title=title, paint=paint, width=_WIDTH, height=310, label=label)
 
 
 def frontier_overview(rows: Sequence[Row], published: Sequence[PublishedAccuracy]) -> Panel | None:
@@ -496,8 +496,7 @@ def frontier_overview(rows: Sequence[Row], published: Sequence[PublishedAccuracy
         figure.text(0.5, 6 / height, f"Accuracy in percent over the {EPSILON_AXIS}", ha="center", color=colour("muted"))
 
     spoken = " ".join(f"{dataset_name(d)}. {_spoken(rows, d, published)}" for d in datasets)
-    svg = inline_svg(paint, width=width, height=height, name="frontier", label=spoken)
-    return Panel(name="frontier", title="The frontier", svg=svg)
+    return Panel(name="frontier", title="The frontier", paint=paint, width=width, height=height, label=spoken)
 
 
 def _draw(axes: Axes, rows: Sequence[Row], dataset: str, published: Sequence[PublishedAccuracy]) -> None:

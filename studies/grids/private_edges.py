@@ -15,7 +15,7 @@ from veilgraph.pages.epsilon_axis import Band, draw_band, draw_epsilon_axis, dra
 from veilgraph.pages.formatting import spread_text
 from veilgraph.pages.neighbour_page import ANSWER_COLOURS, ANSWER_MARKERS, EDGE_AXIS, LEVEL_COLOURS
 from veilgraph.pages.paired_differences import CONTROL, PairedDifference, datasets_of, find, paired
-from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
+from veilgraph.pages.rendering import Panel, colour, file_name
 from veilgraph.pages.result_tables import Table, dataset_name
 
 try:
@@ -226,4 +226,4 @@ def _panel(setting: EdgeSetting) -> Panel:
     title = f"{dataset_name(setting.dataset)}, labels {setting.labels}"
     spoken = [*map(in_words, bands), *(f"{_TITLES[level]}: {100 * mean:.1f}" for level, mean in levels.items())]
     label = f"{title}. Accuracy in percent over the {EDGE_AXIS}. {'; '.join(spoken)}."
-    return Panel(name=name, title=title, svg=inline_svg(paint, width=336, height=320, name=name, label=label))
+    return Panel(name=name, title=title, paint=paint, width=336, height=320, label=label)

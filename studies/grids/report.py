@@ -88,7 +88,7 @@ def write_report(results: ResultsByExperiment, titles: Mapping[str, str], folder
         titles: titles by name.
         folder: folder to write to.
     """
-    files: dict[Path, str] = {}
+    files: dict[Path, str | bytes] = {}
     parts = ["# Results of the grids\n"]
     if not results.keys().isdisjoint(experiment_names()):
         # Claims about an experiment that nobody asked for are left out.

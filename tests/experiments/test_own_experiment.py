@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import shutil
@@ -13,11 +15,14 @@ import pytest
 from tests.support.miniatures import miniature
 from veilgraph.cli import main
 from veilgraph.datasets.archive import Archive
-from veilgraph.datasets.registry import REGISTERED
+from veilgraph.datasets.registry import REGISTERED, register_dataset
 from veilgraph.errors import VeilgraphError
 from veilgraph.experiments.cells import DatasetLoader, key_of
 from veilgraph.experiments.own_experiment import read_experiment
+from veilgraph.experiments.results import ResultStore, read_rows
+from veilgraph.experiments.runner import Resources, run_experiment
 from veilgraph.models.registry import METHODS
+from veilgraph.pages.result_tables import seeds_csv
 
 Capture = pytest.CaptureFixture[str]
 
@@ -124,6 +129,7 @@ TYPOS = {
     "text": ("[2, 1]", '["2"]', "epsilon_y has '2': give numbers"),
     "parameter": ("[2, 1]", '[2]\nbackbone = ["sagee"]', "backbone is 'sagee': choose gat"),
     "type": ("[2, 1]", '[2]\nlabel_hops = ["many"]', "label_hops"),
+    "tuned": ("seeds = 2", 'hyperparameters = "gone.toml"', "hyperparameters is 'gone.toml': give the path"),
     "epochs": ("seeds = 2", "epochs = 0", "epochs is 0: give a whole number of at least 1"),
     "count": ("seeds = 2", 'seeds = "2"', "seeds is '2': give a whole number"),
     "grid": ("[[grid]]", "[grid]", r"has no grid: write \[\[grid\]\]"),
@@ -143,6 +149,40 @@ def test_a_mistake_is_refused_when_the_file_is_read(typo: str, folder: Path) -> 
     with pytest.raises(VeilgraphError) as refused:
         read_experiment(folder / "study.toml")
     assert re.search(expected, str(refused.value)), refused.value
+
+
+def test_an_impossible_division_of_a_budget_is_refused(folder: Path) -> None:
+    budgets = "epsilon_x = [1]\ntotal_epsilon = [2]\nlabel_share = "
+    for share, expected in (("1.5", "label_share has 1.5: give shares"), ("1", "rgnn needs features, and no budget")):
+        text = TEXT.replace('"majority"]', '"rgnn"]').replace("epsilon_y = [2, 1]", f"{budgets}[{share}]")
+        (folder / "study.toml").write_text(text.replace("epsilon_x = [1]\n", ""))
+        with pytest.raises(VeilgraphError, match=expected):
+            read_experiment(folder / "study.toml")
+
+
+def test_tuned_hyper_parameters_are_taken_from_a_file_and_told_with_the_results(folder: Path) -> None:
+    (folder / "tuned.toml").write_text('["./mine.npz"."1"]\nlearning_rate = 0.03\n')
+    (folder / "study.toml").write_text(
+        'hyperparameters = "tuned.toml"\nepochs = 2\n'
+        + TEXT.replace('"majority"]', '"rgnn"]\nepsilon_x = [1]').replace('"own_majority", ', "").replace("2, 1", "1")
+    )
+    experiment = read_experiment(folder / "study.toml").only(methods=["rgnn"], seeds=1)
+    run_experiment(experiment, ResultStore(folder), resources=Resources(device="cpu"))
+    mine, other = sorted(read_rows(experiment, ResultStore(folder)), key=lambda row: row.dataset == "own_blocks")
+    assert (mine.parameters, other.parameters) == ({"epochs": 2, "learning_rate": 0.03}, {"epochs": 2})
+    assert mine.trained_together == other.trained_together == {0: 1}
+    lines = list(csv.DictReader(io.StringIO(seeds_csv([mine, other]))))
+    assert [json.loads(line["parameters"]) for line in lines] == [mine.parameters, other.parameters]
+
+
+def test_a_method_that_needs_features_is_refused_before_a_fit(folder: Path) -> None:
+    register_dataset("label_alone", miniature("cora").with_public_features())
+    (folder / "study.toml").write_text(
+        TEXT.replace("own_blocks", "label_alone").replace('"majority"]', '"rgnn"]\nepsilon_x = [1]')
+    )
+    with pytest.raises(VeilgraphError, match="rgnn needs features, and label_alone has none"):
+        run_experiment(read_experiment(folder / "study.toml"), ResultStore(folder), resources=Resources(device="cpu"))
+    assert not (folder / "cells").exists()
 
 
 def test_a_name_of_the_package_and_a_missing_file_are_refused(folder: Path, capsys: Capture) -> None:

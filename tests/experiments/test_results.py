@@ -101,6 +101,7 @@ def test_a_row_in_json_has_every_figure_under_its_name() -> None:
         "published_mean": 0.58,
         "published_std": 0.05,
         "seconds": 1.5,
+        "parameters": {},
     }
 
 

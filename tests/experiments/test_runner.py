@@ -51,10 +51,10 @@ EMBEDDED = DatasetLoader()
 
 
 def results_of(experiment: Experiment, store: ResultStore, data: DataSource = SMALL) -> dict[str, dict[str, Any]]:
-    """Everything that is stored of an experiment, except how long it took."""
+    """Everything that is stored of an experiment, except how long it took and beside which fits."""
     found = {key_of(cell, data): store.get(key_of(cell, data)) for cell in experiment.cells}
     return {
-        key: {name: value for name, value in result.items() if name != "seconds"}
+        key: {name: value for name, value in result.items() if name not in ("seconds", "trained_together")}
         for key, result in found.items()
         if result is not None
     }

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.datasets.registry import REGISTERED, Source
+from veilgraph.errors import RunError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.grid import BEST_LABELS, HALF, Cell
 from veilgraph.experiments.simulation import (
@@ -71,6 +72,13 @@ def key_of(cell: Cell, data: DataSource) -> str:
     return cell.key(data(cell).fingerprint)
 
 
+def check_features(cell: Cell, data: DataSource) -> None:
+    """Raise RunError if the method of a cell needs features and its data have none, before anything is fitted."""
+    entry = find_method(cell.method)
+    if entry.uses_features and entry.estimator.unmet_need(None) and not data(cell).schema.num_features:
+        raise RunError(f"{cell.method} needs features, and {cell.dataset} has none: leave one of the two out")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
     """A fitted and scored cell.
@@ -81,6 +89,7 @@ class Fit:
         perturbed: the reports that it was fitted to.
         accuracy: share of test nodes whose true label is predicted.
         seconds: training time; for cells that were trained together, an equal share.
+        trained_together: number of fits that were one computation, this one included.
     """
 
     cell: Cell
@@ -88,6 +97,7 @@ class Fit:
     perturbed: PerturbedGraph
     accuracy: float
     seconds: float
+    trained_together: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -117,6 +127,7 @@ class PendingCells:
                 perturbed=task.perturbed,
                 accuracy=accuracy(task.method.predict(), self.private, task.split.test),
                 seconds=seconds,
+                trained_together=len(tasks),
             )
             for task in tasks
         ]

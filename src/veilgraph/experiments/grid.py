@@ -286,7 +286,7 @@ def _grid_cells(
         entry, knowledge = find_method(method), KNOWLEDGE[edges["neighbours"]]
         # Parameters are tuned for an epsilon_y; the ceiling without privacy has none and keeps its defaults.
         found = hyperparameters.get(_METHODS, {}).get(method, hyperparameters)
-        tuned = _tuned(found.get(dataset, {}), epsilon_y) if entry.private else {}
+        tuned = _tuned(found.get(short_name(dataset), {}), epsilon_y) if entry.private else {}
         parameters = {
             "epochs": document.get("epochs", 100),
             **tuned,
@@ -345,6 +345,8 @@ def _budget_pairs(name: str, grid: Mapping[str, Any], sampled: int) -> list[tupl
     if "total_epsilon" not in grid and "label_share" not in grid:
         return list(itertools.product(grid.get("epsilon_x", [0.0]), grid.get("epsilon_y", [1.0])))
     _check_keys(grid, _GRID_KEYS - {"epsilon_x", "epsilon_y"}, f"{name}, grid", ("total_epsilon", "label_share"))
+    if wrong := [share for share in grid["label_share"] if not 0 < share <= 1]:
+        raise RunError(f"{name}, grid: label_share has {wrong[0]!r}: give shares above 0, at most 1")
     return [
         (total * (1 - share) / sampled, total * share)
         for total, share in itertools.product(grid["total_epsilon"], grid["label_share"])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from veilgraph.datasets.registry import find_dataset_source, is_path, short_name
-from veilgraph.errors import RunError
+from veilgraph.errors import FitError, RunError
 from veilgraph.experiments.cells import method_of
 from veilgraph.experiments.grid import (
     BUDGET_KEYS,
@@ -29,7 +29,7 @@ from veilgraph.models.plugins import import_files
 from veilgraph.models.registry import find_method
 from veilgraph.models.structure_only import StructureOnly
 
-_IMPORTS = "imports"
+_IMPORTS, _TUNED = "imports", "hyperparameters"
 _SUFFIX = ".toml"
 
 
@@ -58,7 +58,8 @@ def find_experiment(name: str, *, seeds: int | None = None, data_dir: Path | Non
 def read_experiment(path: Path, *, seeds: int | None = None, data_dir: Path | None = None) -> Experiment:
     """Read an experiment from a file; refuse whatever it names that does not exist, with the nearest names.
 
-    The key `imports` lists Python files that register methods and data sets; they are run.
+    The key `imports` lists Python files that register methods and data sets; they are run. The key `hyperparameters`
+    names a file of tuned ones, in place of those that this package has for the paper's data sets.
     """
     name = path.stem
     if name in experiment_names():
@@ -71,22 +72,36 @@ def read_experiment(path: Path, *, seeds: int | None = None, data_dir: Path | No
     document = parse_document(name, text)
     import_files(path.parent / each for each in _texts(name, document, _IMPORTS))
     document.pop(_IMPORTS, None)
+    found = _hyperparameters(name, document.pop(_TUNED, None), path.parent)
     grids = document.get("grid", [])
     if not grids or not isinstance(grids, list):
         raise RunError(f"{path} has no grid: write [[grid]] with datasets and methods")
     located = [_from_folder(name, grid, path.parent) for grid in grids]
     document["grid"] = [*located, *map(_control_grid, located)]
-    experiment = make_experiment(name, document, load_hyperparameters(), seeds=seeds)
+    experiment = make_experiment(name, document, found, seeds=seeds)
     datasets = list(dict.fromkeys(cell.dataset for cell in experiment.cells))
     for dataset in datasets:
         find_dataset_source(dataset, data_dir)
         if [short_name(each) for each in datasets].count(short_name(dataset)) > 1:
             raise RunError(f"{path}: two data sets are called '{short_name(dataset)}': rename a file")
     for cell in experiment.cells:
-        check_parameters(find_method(cell.method).estimator, dict(cell.parameters))
-        if isinstance(method := method_of(cell), GNNMethod):
-            method.check_settings()
+        try:
+            check_parameters(find_method(cell.method).estimator, dict(cell.parameters))
+            if isinstance(method := method_of(cell), GNNMethod):
+                method.check_settings()
+        except FitError as error:
+            raise RunError(f"{path}, {cell.method}: {error}") from error
     return replace(experiment, path=path)
+
+
+def _hyperparameters(name: str, file: object, folder: Path) -> dict[str, Any]:
+    """Return hyper-parameters by data set and epsilon_y: of a file that `tune_datasets` wrote, or of this package."""
+    if file is None:
+        return load_hyperparameters()
+    if not isinstance(file, str) or not (path := folder / file).is_file():
+        raise RunError(f"{name}: {_TUNED} is {file!r}: give the path of a TOML file, from the folder of this one")
+    found = parse_document(str(path), path.read_text(encoding="utf-8-sig"))
+    return {key if key == "methods" else short_name(key): each for key, each in found.items()}
 
 
 def _from_folder(name: str, grid: Mapping[str, Any], folder: Path) -> dict[str, Any]:

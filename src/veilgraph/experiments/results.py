@@ -10,7 +10,7 @@ import json
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,9 @@ class Row:
             guarantee.
         published_mean: mean accuracy in the paper, or None.
         published_std: standard deviation in the paper, or None.
+        parameters: parameters of the method in this setting, those of a search included.
+        trained_together: number of fits that were one computation, by seed. Another number can change the last bits of
+            a probability, and so, rarely, the class of a node whose two best classes are as likely.
     """
 
     dataset: str
@@ -116,6 +119,8 @@ class Row:
     published_mean: float | None
     published_std: float | None
     label_mechanism: str = GRR_LABELS
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    trained_together: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -156,6 +161,7 @@ class Row:
             "published_mean": self.published_mean,
             "published_std": self.published_std,
             "seconds": self.seconds,
+            "parameters": dict(self.parameters),
         }
 
 
@@ -342,6 +348,8 @@ def _row(experiment: Experiment, cells: list[tuple[Cell, dict[str, Any]]], data:
         theorem_1=_theorem_1(cell, data),
         published_mean=None if published is None else published["mean"] / 100,
         published_std=None if published is None else published["std"] / 100,
+        parameters=cell.parameters,
+        trained_together={each.seed: one["trained_together"] for each, one in cells if "trained_together" in one},
     )
 
 

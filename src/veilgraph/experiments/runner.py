@@ -23,6 +23,7 @@ from veilgraph.experiments.cells import (
     DataSource,
     Fit,
     PendingCells,
+    check_features,
     draw_tasks,
     key_of,
     method_of,
@@ -166,6 +167,8 @@ def run_experiment(
     data = DatasetLoader() if data is None else data
     if resources.prepares_ahead and any(method_of(cell).bag_counts() for cell in experiment.cells):
         start_workers()  # they start while data sets are read
+    for cell in experiment.cells:
+        check_features(cell, data)
     keys = {key_of(cell, data): cell for cell in experiment.cells}
     missing = [cell for key, cell in keys.items() if not store.has(key)]
     done = len(keys) - len(missing)
@@ -288,6 +291,7 @@ def _summary(fit: Fit, device: str) -> dict[str, Any]:
         "epsilon_user_level": json_epsilon(guarantee.total_user_level),
         "guarantee": guarantee.as_dict() | {"attribute_level": None},
         "seconds": fit.seconds,
+        "trained_together": fit.trained_together,
         "versions": {
             "veilgraph": veilgraph.__version__,
             "torch": torch.__version__,

@@ -61,6 +61,11 @@ def draw_epsilon_axis(axes: Axes, ticks: Sequence[float]) -> None:
     axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    draw_accuracy_axis(axes)
+
+
+def draw_accuracy_axis(axes: Axes) -> None:
+    """Set up accuracy in percent at the left."""
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.grid(visible=True, axis="y", linewidth=0.6)
     axes.spines["left"].set_visible(False)
@@ -102,6 +107,7 @@ def draw_level(axes: Axes, accuracy: float, *, label: str, paint: str) -> None:
     axes.axhline(100 * accuracy, color=colour(paint), linewidth=1.4, linestyle=(0, (6, 3)), label=label, zorder=1)
 
 
-def in_words(band: Band) -> str:
-    """Return the points of a band as text for screen readers."""
-    return f"{band.label}: " + ", ".join(f"{total:g}: {100 * each.mean:.1f}" for total, each in band.points)
+def in_words(band: Band, names: Sequence[str] | None = None) -> str:
+    """Return the points of a band as text for screen readers; `names` are of points at 0, 1 and so on."""
+    points = [(f"{x:g}" if names is None else names[int(x)], each) for x, each in band.points]
+    return f"{band.label}: " + ", ".join(f"{name}: {100 * each.mean:.1f}" for name, each in points)

@@ -13,7 +13,7 @@ from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.results import Row
 from veilgraph.pages.formatting import short_title
 from veilgraph.pages.paired_differences import CONTROL, control_of, datasets_of, find, paired, select
-from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
+from veilgraph.pages.rendering import Panel, colour, file_name
 from veilgraph.pages.result_tables import budget_text, dataset_name
 from veilgraph.privacy.estimate import signed_points
 
@@ -95,13 +95,10 @@ def _line_panel(
     return Panel(
         name=name,
         title=title,
-        svg=inline_svg(
-            paint,
-            width=_WIDTH,
-            height=250,
-            name=name,
-            label=f"{title}. Accuracy in percent over {axis}. {spoken}.{control}",
-        ),
+        paint=paint,
+        width=_WIDTH,
+        height=250,
+        label=f"{title}. Accuracy in percent over {axis}. {spoken}.{control}",
     )
 
 
@@ -277,8 +274,7 @@ def _bags(rows: Sequence[Row]) -> list[Panel]:
     )
     beside = "" if control is None else f" Control: {100 * control.mean:.1f}."
     label = f"Accuracy in percent by weight and number of bags. {spoken}.{beside}"
-    svg = inline_svg(paint, width=_WIDTH, height=320, name="fig_alpha_clusters", label=label)
-    return [Panel(name="fig_alpha_clusters", title=title, svg=svg)]
+    return [Panel(name="fig_alpha_clusters", title=title, paint=paint, width=_WIDTH, height=320, label=label)]
 
 
 # The ablation.
@@ -330,7 +326,7 @@ def _ablation_on(rows: Sequence[Row], dataset: str) -> Panel:
     title = f"{dataset_name(dataset)}, {budget_text(bars[0])}"
     name = file_name("ablation", dataset)
     label = f"Ablation on {title}. Accuracy in percent. {spoken}.{beside}"
-    return Panel(name=name, title=title, svg=inline_svg(paint, width=_WIDTH, height=height, name=name, label=label))
+    return Panel(name=name, title=title, paint=paint, width=_WIDTH, height=height, label=label)
 
 
 def _published_text(row: Row) -> str:
@@ -421,7 +417,7 @@ def dot_panel(name: str, title: str, dots: Sequence[Dot], method: str, ends: Seq
     )
     clear = sum(dot.clear for dot in dots)
     label = f"{title}, in percentage points. {spoken}. {clear} of {len(dots)} differences are beyond noise."
-    return Panel(name=name, title=title, svg=inline_svg(paint, width=_WIDTH, height=height, name=name, label=label))
+    return Panel(name=name, title=title, paint=paint, width=_WIDTH, height=height, label=label)
 
 
 _FIGURES: dict[str, Callable[[Sequence[Row]], list[Panel]]] = {

@@ -12,6 +12,8 @@ from veilgraph.errors import RunError
 from veilgraph.experiments.grid import experiment_names
 from veilgraph.experiments.results import Row
 from veilgraph.pages.formatting import short_title
+from veilgraph.pages.method_pairs import MethodPair, method_pairs, pair_table
+from veilgraph.pages.own_figures import own_figures
 from veilgraph.pages.paired_differences import ResultsByExperiment, control_of, paired, select
 from veilgraph.pages.paper_figures import paper_figures
 from veilgraph.pages.rendering import Panel, render_template, standalone_svg
@@ -19,8 +21,10 @@ from veilgraph.pages.result_tables import (
     TABLE_2_METHODS,
     Table,
     dataset_tables,
+    records_csv,
     result_table,
     rows_csv,
+    seeds_csv,
     to_latex,
     to_markdown,
 )
@@ -41,6 +45,11 @@ _NOTES = {
     "table1": "The non-private GNN on the original columns: a ceiling, not a private method. The control beside it is "
     "private, at the label budget in brackets.",
 }
+
+_OWN_NOTE = (
+    "Mean, and one standard deviation over seeds to each side. A dashed level needs no value of the axis: the control, "
+    "or a method without privacy."
+)
 
 _SHORT_TITLES = {
     "table2": "Table 2",
@@ -63,6 +72,7 @@ class Section:
         note: explanation below the figures.
         panels: figures of the experiment.
         table: all rows of the experiment.
+        pairs: any two methods in one setting.
     """
 
     name: str
@@ -71,6 +81,7 @@ class Section:
     note: str
     panels: Sequence[Panel]
     table: Table
+    pairs: Sequence[MethodPair]
 
 
 def paper_sections(results: ResultsByExperiment, titles: Mapping[str, str]) -> list[Section]:
@@ -83,15 +94,17 @@ def paper_sections(results: ResultsByExperiment, titles: Mapping[str, str]) -> l
     controls = [row for rows in results.values() for row in rows]
     sections = []
     for name in sorted(results, key=_place):
-        rows = results[name]
+        rows, title = results[name], titles.get(name, name)
+        own = name not in experiment_names()
         sections.append(
             Section(
                 name=name,
-                title=titles.get(name, name),
-                short=_SHORT_TITLES.get(name, name),
-                note=_NOTES.get(name, ""),
-                panels=paper_figures(name, rows),
-                table=result_table(name, titles.get(name, name), rows, controls),
+                title=title,
+                short=_SHORT_TITLES.get(name, title),
+                note=_OWN_NOTE if own else _NOTES.get(name, ""),
+                panels=own_figures(name, rows) if own else paper_figures(name, rows),
+                table=result_table(name, title, rows, controls),
+                pairs=method_pairs(rows),
             )
         )
     return sections
@@ -105,10 +118,10 @@ def render_paper_page(results: ResultsByExperiment, sections: Sequence[Section],
         sections: sections from `paper_sections`.
         missing: titles of the experiments without a finished fit, by name.
     """
-    table2 = results.get("table2", ())
+    table2, own_title = results.get("table2", ()), _own_title(sections, missing)
     return render_template(
         "paper_page.html",
-        own_title=_own_title(sections, missing),
+        own_title=own_title,
         control_sentence=_control_sentence(table2),
         seeds=_seeds([row for rows in results.values() for row in rows]),
         version=veilgraph.__version__,
@@ -116,6 +129,8 @@ def render_paper_page(results: ResultsByExperiment, sections: Sequence[Section],
         dataset_tables=dataset_tables(table2),
         sections=sections,
         missing=missing,
+        pair_tables={each.name: pair_table(each.title, each.pairs) for each in sections if own_title and each.pairs},
+        published=any(row.published_mean is not None for rows in results.values() for row in rows),
     )
 
 
@@ -182,15 +197,20 @@ def write_paper_page(results: ResultsByExperiment, titles: Mapping[str, str], fo
     sections = paper_sections(results, titles)
     missing = {name: title for name, title in titles.items() if name not in results}
     controls = [row for rows in results.values() for row in rows]
-    files = {page: render_paper_page(results, sections, missing)}
+    files: dict[Path, str | bytes] = {page: render_paper_page(results, sections, missing)}
     for section in sections:
-        files |= table_files(folder, section.name, section.table, rows_csv(results[section.name], controls))
+        name, rows = section.name, results[section.name]
+        files |= table_files(folder, name, section.table, rows_csv(rows, controls))
+        files[folder / "tables" / f"{name}-seeds.csv"] = seeds_csv(rows, controls)
+        if section.pairs:
+            full = records_csv([pair.as_dict() for pair in section.pairs])
+            files |= table_files(folder, f"{name}-pairs", pair_table(section.title, section.pairs), full)
         files |= figure_files(folder, section.panels)
     write_files(files)
     return page
 
 
-def table_files(folder: Path, name: str, table: Table, full: str) -> dict[Path, str]:
+def table_files(folder: Path, name: str, table: Table, full: str) -> dict[Path, str | bytes]:
     """Return a table as CSV, Markdown and LaTeX, by path below `folder`.
 
     Args:
@@ -207,12 +227,17 @@ def table_files(folder: Path, name: str, table: Table, full: str) -> dict[Path, 
     }
 
 
-def figure_files(folder: Path, panels: Iterable[Panel]) -> dict[Path, str]:
-    """Return figures as SVG files, by path below `folder`."""
-    return {folder / "figures" / f"{panel.name}.svg": standalone_svg(panel.svg) for panel in panels}
+def figure_files(folder: Path, panels: Iterable[Panel]) -> dict[Path, str | bytes]:
+    """Return figures as SVG files, for pages, and as PDF files, for papers, by path below `folder`."""
+    files: dict[Path, str | bytes] = {}
+    for panel in panels:
+        path = folder / "figures" / panel.name
+        files |= {path.with_name(f"{path.name}.svg"): standalone_svg(panel.svg)}
+        files |= {path.with_name(f"{path.name}.pdf"): panel.pdf}
+    return files
 
 
-def write_files(files: Mapping[Path, str]) -> None:
+def write_files(files: Mapping[Path, str | bytes]) -> None:
     """Write files, each whole or not at all; raise RunError with the remedy where one cannot be written."""
     for path, content in files.items():
         try:

@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from typing import Any
 
@@ -64,19 +65,35 @@ _STYLE = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Panel:
     """One figure.
 
     Attributes:
-        name: stem of its file name.
+        name: stem of its file name, and the prefix of every id on a page.
         title: title above the figure.
-        svg: inline SVG for a page.
+        paint: draws on an empty figure.
+        width: width in pixels before the page scales the figure.
+        height: height in pixels before the page scales the figure.
+        label: text for screen readers.
     """
 
     name: str
     title: str
-    svg: str
+    paint: Callable[[Figure], None]
+    width: int
+    height: int
+    label: str
+
+    @cached_property
+    def svg(self) -> str:
+        """Inline SVG for a page."""
+        return inline_svg(self.paint, width=self.width, height=self.height, name=self.name, label=self.label)
+
+    @property
+    def pdf(self) -> bytes:
+        """A page of a PDF, for a paper: in the light colours, with its fonts."""
+        return _drawn(self.paint, self.width, self.height, "pdf", {"pdf.fonttype": 42}, {"CreationDate": None})
 
 
 def file_name(*parts: str) -> str:
@@ -107,16 +124,28 @@ def inline_svg(paint: Callable[[Figure], None], *, width: int, height: int, name
         name: unique name on the page; the prefix of every id.
         label: text for screen readers.
     """
-    buffer = io.StringIO()
-    with style.context(_STYLE | {"svg.hashsalt": name}, after_reset=True):
-        figure = Figure(figsize=(width / 72, height / 72))  # a unit of the SVG is 1/72 inch
-        paint(figure)
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    drawn = _drawn(paint, width, height, "svg", {"svg.hashsalt": name}, {"Date": None}).decode()
     opening = (
         f'<svg role="img" aria-label="{html.escape(label)}" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" stroke-linejoin="round">'
     )
-    return opening + _themed(_with_own_ids(_body(buffer.getvalue()), name))
+    return opening + _themed(_with_own_ids(_body(drawn), name))
+
+
+def _drawn(
+    paint: Callable[[Figure], None],
+    width: int,
+    height: int,
+    kind: str,
+    settings: dict[str, Any],
+    facts: dict[str, None],
+) -> bytes:
+    buffer = io.BytesIO()
+    with style.context(_STYLE | settings, after_reset=True):
+        figure = Figure(figsize=(width / 72, height / 72))  # a unit of the SVG is 1/72 inch
+        paint(figure)
+        figure.savefig(buffer, format=kind, metadata=facts)
+    return buffer.getvalue()
 
 
 def standalone_svg(inline: str) -> str:

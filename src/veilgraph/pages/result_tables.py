@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,8 @@ _SHOWN_PARAMETERS = {
 }
 """Parameters that each experiment varies on purpose; other parameters differ because they are tuned."""
 _PARAMETER_TITLES = {
+    "epsilon_x": "ε_x",
+    "epsilon_y": "ε_y",
     "llp_weight": "α",
     "num_clusters": "C",
     "backbone": "Backbone",
@@ -71,12 +74,6 @@ CSV_COLUMNS = (
     "seconds",
 )
 
-NOTE = (
-    "Accuracy in percent: mean ± standard deviation over seeds. User-level ε holds for any two records; the number of "
-    "Theorem 1 is the paper's and is not a guarantee. Difference: measured minus published; within noise if it is "
-    "below two standard errors. Minus control: mean ± standard error of the differences, paired by seed."
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
@@ -95,7 +92,7 @@ class Table:
     columns: tuple[str, ...]
     text_columns: int
     rows: tuple[tuple[str, ...], ...]
-    note: str = NOTE
+    note: str
     bold: frozenset[tuple[int, int]] = frozenset()
 
     def texts(self, escape: Callable[[str], str], emphasis: str) -> list[list[str]]:
@@ -122,7 +119,8 @@ def result_table(experiment: str, title: str, rows: Sequence[Row], controls: Seq
         controls: rows in which to look for the control of an experiment that has none.
     """
     published = any(row.published_mean is not None for row in rows)
-    shown = _SHOWN_PARAMETERS.get(experiment, () if experiment in experiment_names() else _varied(rows))
+    shown = _SHOWN_PARAMETERS.get(experiment, () if experiment in experiment_names() else varied_parameters(rows))
+    theorem = published or experiment in experiment_names()  # so that rows can be matched with the paper
     mechanisms = {row.label_mechanism for row in rows if row.epsilon_y is not None}
     columns = (
         "Data set",
@@ -132,7 +130,7 @@ def result_table(experiment: str, title: str, rows: Sequence[Row], controls: Seq
         "ε_x",
         "ε_y",
         "User-level ε",
-        "Theorem 1 (not a guarantee)",
+        *(("Theorem 1 (not a guarantee)",) if theorem else ()),
         "Measured",
         *(("Published", "Difference", "Within noise") if published else ()),
         "Control",
@@ -142,11 +140,24 @@ def result_table(experiment: str, title: str, rows: Sequence[Row], controls: Seq
         title=title,
         columns=columns,
         text_columns=2 + (len(mechanisms) > 1),
-        rows=tuple(_text_row(row, published, len(mechanisms) > 1, shown, [*rows, *controls]) for row in rows),
+        rows=tuple(_text_row(row, set(columns), shown, [*rows, *controls]) for row in rows),
+        note=_note(published, theorem),
     )
 
 
-def _varied(rows: Sequence[Row]) -> tuple[str, ...]:
+def _note(published: bool, theorem: bool) -> str:
+    """Explain the numbers that a table of results has."""
+    parts = (
+        (True, "Accuracy in percent: mean ± standard deviation over seeds. User-level ε holds for any two records"),
+        (theorem, "; the number of Theorem 1 is the paper's and is not a guarantee"),
+        (True, "."),
+        (published, " Difference: measured minus published; within noise if it is below two standard errors."),
+        (True, " Minus control: mean ± standard error of the differences, paired by seed."),
+    )
+    return "".join(text for applies, text in parts if applies)
+
+
+def varied_parameters(rows: Sequence[Row]) -> tuple[str, ...]:
     """Return the parameters in which rows of one setting differ: those that the grid varies on purpose."""
     values: dict[tuple[Any, ...], set[Any]] = {}
     for row in rows:
@@ -156,18 +167,22 @@ def _varied(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(key for key in _PARAMETER_TITLES if any(k[0] == key and len(v) > 1 for k, v in values.items()))
 
 
-def _text_row(row: Row, published: bool, mechanism: bool, shown: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
+def _text_row(row: Row, columns: set[str], shown: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
     control = control_of(row, rows)
-    difference = _to_control(row, control)
+    difference, published = _to_control(row, control), "Published" in columns
     return (
         dataset_name(row.dataset),
         f"{short_title(row.method)} {row.variant}".strip(),
-        *((_MECHANISM_TITLES[row.label_mechanism],) if mechanism else ()),
+        *((_MECHANISM_TITLES[row.label_mechanism],) if "Label reports" in columns else ()),
         *(_parameter(row.swept.get(key)) for key in shown),
         number_text(row.epsilon_x),
         number_text(row.epsilon_y),
         short_epsilon(row.epsilon_user_level),
-        "–" if row.theorem_1 is None else epsilon_text(row.theorem_1),
+        *(
+            ("–" if row.theorem_1 is None else epsilon_text(row.theorem_1),)
+            if "Theorem 1 (not a guarantee)" in columns
+            else ()
+        ),
         spread_text(row.mean, row.std),
         *((published_text(row), _published_difference(row), yes_or_no(row.within_noise) or "–") if published else ()),
         "–" if control is None else spread_text(control.mean, control.std) + _other_budget(row, control),
@@ -323,6 +338,25 @@ def _record(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
+def seeds_csv(rows: Sequence[Row], controls: Sequence[Row] = ()) -> str:
+    """Write a line for each fit: its setting, all parameters of its method, its seed and accuracy, and the control."""
+    return records_csv([record for row in rows for record in _seed_records(row, control_of(row, [*rows, *controls]))])
+
+
+def _seed_records(row: Row, control: Row | None) -> Iterator[dict[str, Any]]:
+    setting = row.as_dict()
+    kept = ("dataset", "method", "variant", "label_mechanism", "epsilon_x", "epsilon_y", *_PARAMETER_TITLES)
+    for seed, accuracy in row.accuracies.items():
+        yield {key: setting.get(key) for key in kept} | {
+            "seed": seed,
+            "accuracy": accuracy,
+            "control": None if control is None else control.accuracies.get(seed),
+            "epsilon_user_level": row.epsilon_user_level,
+            "parameters": json.dumps(setting["parameters"]),
+            "trained_together": row.trained_together.get(seed),
+        }
+
+
 def records_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
     """Write records that share their keys, one line each; a value that does not apply is empty.
 
@@ -422,6 +456,15 @@ def dataset_name(key: str) -> str:
     return _DATASET_NAMES.get(key, short_name(key))
 
 
+def setting_text(setting: Mapping[str, Any]) -> str:
+    """Return budgets and parameters with their titles; those that are None are left out."""
+    return ", ".join(
+        f"{_PARAMETER_TITLES.get(key, key)} = {_parameter(value)}"
+        for key, value in setting.items()
+        if value is not None
+    )
+
+
 def budget_text(row: Row) -> str:
     """Return the requested budgets of a row.
 
@@ -431,5 +474,4 @@ def budget_text(row: Row) -> str:
     >>> budget_text(SimpleNamespace(epsilon_x=None, epsilon_y=None))
     'not private'
     """
-    named = (("ε_x", row.epsilon_x), ("ε_y", row.epsilon_y))
-    return ", ".join(f"{name} = {value:g}" for name, value in named if value is not None) or "not private"
+    return setting_text({"epsilon_x": row.epsilon_x, "epsilon_y": row.epsilon_y}) or "not private"
