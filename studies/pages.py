@@ -37,7 +37,7 @@ DATA = ROOT / "studies" / "results" / "data"
 _BLOCK = re.compile(r"<!-- result: ([\w-]+) -->\n.*?<!-- end of result -->", re.DOTALL)
 _RULE = re.compile(r"\|[\s:|-]+\|")
 _SPREAD = re.compile(r"[-−]?\d+(?:\.\d+)?(?: %)? ± \d+(?:\.\d+)?")
-_REVISION = re.compile(r"\b[Rr]evisions? \d")
+_REVISION = re.compile(r"\b[Rr]evisions? (?:\d|[^.]*not written down)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +46,10 @@ class StoredResult:
 
     Attributes:
         name: name of the file and of the markers.
-        command: what measures it again; several lines where several commands do.
+        command: what measures it again; several lines where several commands do, empty where none does any more.
         data: data sets.
         seeds: seeds of the draws, in words; empty where nothing is drawn.
-        device: CPU or GPU, and more where it matters.
+        device: CPU or GPU, and more where it matters; or that it was not written down.
         revisions: revision of each method by its name in the registry; None where nobody wrote it down.
         note: what else a reader must know.
         columns: heads of the columns.
@@ -93,7 +93,8 @@ class StoredResult:
         seeds = f"Seeds {self.seeds}. " if self.seeds else ""
         notes = "".join(f" {note}" for note in (*self._revisions(), self.note) if note)
         commands = " and ".join(f"`{line}`" for line in self.command.splitlines())
-        return f"*{self.data}. {seeds}On a {self.device}.{notes} Measured by* {commands}"
+        repeated = f"Measured by* {commands}" if commands else "No command repeats it.*"
+        return f"*{self.data}. {seeds}Device: {self.device}.{notes} {repeated}"
 
     def _revisions(self) -> Iterator[str]:
         for name, revision in self.revisions.items():
@@ -151,7 +152,12 @@ def problems(text: str, results: Mapping[str, StoredResult]) -> list[str]:
             "shows a table that is not its stored result, or says of an older revision that it is the package's: "
             "run `python -m studies.pages`, or measure again what `python -m studies.pages --list` names"
         )
-    without_programs = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    without_programs = re.sub(r"^```(?!text).*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    found += [
+        f"has a table of measurements that is no stored result: store it with --take: {line[:60]}"
+        for line in _BLOCK.sub("", text).splitlines()
+        if line.startswith("|") and _figures(line)
+    ]
     for section in re.split(r"^(?=#)", without_programs, flags=re.MULTILINE):
         found += _unfounded(section, results)
     return found
@@ -166,7 +172,9 @@ def _unfounded(section: str, results: Mapping[str, StoredResult]) -> Iterator[st
     prose = _BLOCK.sub("", section)
     if _REVISION.search(prose) or any(not results[name].current for name in _BLOCK.findall(section)):
         return
-    known = {figure for each in results.values() if each.current for row in each.rows for figure in _figures(*row)}
+    known = {
+        figure for each in results.values() if each.current for row in each.rows for figure in _figures(each.note, *row)
+    }
     for line in prose.splitlines():
         if missing := _figures(line) - known:
             yield (
@@ -181,18 +189,17 @@ def _figures(*texts: str) -> set[str]:
     >>> sorted(_figures("Veil has 64.0 % ± 1.9, and **−0.3 ± 0.1** more than the control."))
     ['-0.3 ± 0.1', '64.0 ± 1.9']
     """
-    return {
-        figure.replace(" %", "").replace("−", "-").lstrip("+") for text in texts for figure in _SPREAD.findall(text)
-    }
+    found = (figure for text in texts for figure in _SPREAD.findall(text.replace("\xa0", " ")))
+    return {figure.replace(" %", "").replace("−", "-").lstrip("+") for figure in found}
 
 
 def table_in(text: str, number: int = 1) -> tuple[list[str], str, list[list[str]]]:
-    r"""Return heads, alignment and rows of a Markdown table in a text, the first or a later one.
+    r"""Return heads, alignment and rows of a Markdown table in a text, the first or a later one; or of a printed box.
 
     >>> table_in("| graph | Veil |\n| --- | ---: |\n| Cora | 64.0 ± 1.9 |")
     (['graph', 'Veil'], 'lr', [['Cora', '64.0 ± 1.9']])
     """
-    lines = text.splitlines()
+    lines = _without_boxes(text.replace("\xa0", " ")).splitlines()
     rules = [place for place, line in enumerate(lines) if place and _RULE.fullmatch(line.strip())]
     if len(rules) < number:
         raise RunError(f"the text has {len(rules)} Markdown tables: there is no table {number}")
@@ -204,6 +211,20 @@ def table_in(text: str, number: int = 1) -> tuple[list[str], str, list[list[str]
         cells.append(_cells(line))
     heads, rule, *rows = cells
     return heads, "".join("r" if mark.endswith(":") else "l" for mark in rule), rows
+
+
+def _without_boxes(text: str) -> str:
+    """Write tables that a command printed with frames as Markdown; figures are on the right."""
+    lines, heads = [], list[list[str]]()
+    for line in text.splitlines():
+        if line.startswith("┃"):
+            heads.append(_cells(line.replace("┃", "|")))
+        elif line.startswith("┡"):
+            names = [" ".join(filter(None, parts)) for parts in zip(*heads, strict=True)]
+            lines += [f"| {' | '.join(names)} |", f"|{'---:|' * len(names)}"]
+        else:
+            lines.append(line.replace("│", "|"))
+    return "\n".join(lines)
 
 
 def _cells(line: str) -> list[str]:

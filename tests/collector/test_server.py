@@ -5,6 +5,7 @@ One place in the code writes few lines to the log, however often it is reached, 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import logging
@@ -26,7 +27,13 @@ from tests.support.running_collector import collector_of, listening, wait_until
 from veilgraph.campaign.tokens import new_key
 from veilgraph.cli import main
 from veilgraph.collector.middleware import Limits
-from veilgraph.collector.server import ConnectionLimits, DeadlineProtocol, LogRateLimit
+from veilgraph.collector.server import (
+    ACCEPTED_PER_TURN,
+    ConnectionLimits,
+    DeadlineProtocol,
+    LogRateLimit,
+    make_server,
+)
 from veilgraph.collector.store import ReportStore
 
 COLLECTION = Collection.ring()
@@ -437,3 +444,29 @@ def test_lines_beyond_the_rate_are_left_out_and_counted() -> None:
     now[0] = 1.0
     flood(2)
     assert handler.lines[4:] == ["malformed request 0 (997 more like this were left out)"]
+
+
+def test_connections_that_nobody_accepts_yet_wait_beyond_those_of_one_turn() -> None:
+    async def nothing(scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    async def connect_all() -> int:
+        server = make_server(nothing, host="127.0.0.1", port=0)
+        server.config.load()
+        server.lifespan = server.config.lifespan_class(server.config)
+        await server.startup()
+        address = server.servers[0].sockets[0].getsockname()
+        peers = [socket.socket() for _ in range(3 * ACCEPTED_PER_TURN)]
+        try:
+            for peer in peers:  # the loop accepts none meanwhile
+                peer.settimeout(0.5)
+                peer.connect(address)
+        except TimeoutError:
+            return peers.index(peer)
+        finally:
+            for each in peers:
+                each.close()
+            server.force_exit = True
+            await server.shutdown()
+        return len(peers)
+
+    assert asyncio.run(connect_all()) == 3 * ACCEPTED_PER_TURN

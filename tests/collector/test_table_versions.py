@@ -19,7 +19,8 @@ def test_the_migrations_lead_to_the_tables_that_the_code_uses(store_url: str) ->
     store = ReportStore.open(store_url)  # again: nothing is left to do
     inspector = inspect(store.database.engine)
     for name, table in metadata.tables.items():
-        assert [c["name"] for c in inspector.get_columns(name)] == [c.name for c in table.columns]
+        found = [(c["name"], c["nullable"]) for c in inspector.get_columns(name)]
+        assert found == [(c.name, c.nullable) for c in table.columns]
         assert inspector.get_pk_constraint(name)["constrained_columns"] == [c.name for c in table.primary_key]
     store.close()
 

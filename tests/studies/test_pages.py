@@ -38,10 +38,7 @@ def raise_revision(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 def test_every_page_shows_its_stored_results() -> None:
     results = stored_results()
-    texts = {page.name: page.read_text(encoding="utf-8") for page in pages()}
-    found = [
-        f"{name} {each}" for name, text in texts.items() if "<!-- result:" in text for each in problems(text, results)
-    ]
+    found = [f"{page.name} {each}" for page in pages() for each in problems(page.read_text(encoding="utf-8"), results)]
     assert not found, "\n".join(found)
 
 
@@ -56,8 +53,25 @@ def test_a_table_comes_back_as_it_was_stored(small: StoredResult, tmp_path: Path
 
 
 def test_a_table_says_how_it_was_measured(small: StoredResult) -> None:
-    assert f"Seeds 100 to 119. On a CPU. Veil has revision {METHODS['veil'].revision}, as in the package." in small.made
+    assert (
+        f"Seeds 100 to 119. Device: CPU. Veil has revision {METHODS['veil'].revision}, as in the package." in small.made
+    )
     assert "`python -m studies.veil`" in small.made
+
+
+def test_of_a_result_that_nothing_repeats_the_page_says_so(small: StoredResult) -> None:
+    assert replace(small, command="").made.endswith("No command repeats it.*")
+
+
+def test_a_table_that_a_command_printed_in_a_box_is_taken() -> None:
+    printed = "┏━━━━┳━━━━┓\n┃ at ┃  of ┃\n┃ ε  ┃ Veil ┃\n┡━━━━╇━━━━┩\n│  1 │ 64.0\xa0%\xa0± 1.9 │\n└────┴────┘\nWords."
+    assert table_in(printed) == (["at ε", "of Veil"], "rr", [["1", "64.0 % ± 1.9"]])
+
+
+@pytest.mark.parametrize("words", ["| Cora | 50.0 ± 3.0 |", "```text\nVeil has 50.0\xa0%\xa0± 3.0\n```"])
+def test_measured_tables_and_printed_figures_that_are_not_stored_are_found(small: StoredResult, words: str) -> None:
+    assert problems(f"Veil of revision 2:\n\n{words}" if "|" in words else words, {"small": small})
+    assert problems("```json\n50.0 ± 3.0\n```", {"small": small}) == []
 
 
 def test_a_new_revision_makes_a_page_false_until_it_is_written_again(
