@@ -15,7 +15,7 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import Method, begin_fit, check_is_fitted
 from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.models.engine.losses import noisy_log_likelihood
-from veilgraph.models.veil.attribute_components import smoothed_components
+from veilgraph.reconstruct.attribute_components import smoothed_components
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 ROUNDS = (1, 2)

@@ -15,9 +15,9 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import Method, begin_fit, check_is_fitted
 from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.models.engine.losses import noisy_log_likelihood
-from veilgraph.models.veil.attribute_components import smoothed_components
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.spectral import logistic_log_posterior
+from veilgraph.reconstruct.attribute_components import smoothed_components
 from veilgraph.reconstruct.labels import project_to_simplex
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 

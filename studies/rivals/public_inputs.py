@@ -12,7 +12,7 @@ from studies.rivals.forward_correction import ForwardCorrectedGNN
 from studies.rivals.rtgnn import RTGNN
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, PublicAttributes
-from veilgraph.models.veil.attribute_components import MAX_COMPONENTS, smoothed_components
+from veilgraph.reconstruct.attribute_components import MAX_COMPONENTS, smoothed_components
 from veilgraph.reconstruct.operators import GraphOperators
 
 

@@ -490,6 +490,10 @@ def _training_in_words(model: Model, content: dict[str, Any]) -> Iterator[str]:
         yield f"{len(shares) - len(alarms):,} of {len(shares):,} declared class shares are plausible."
     if contamination := facts["contamination"]:
         yield contamination["sentence"]
+    if model.campaign.schema.public and not facts["public"]:
+        told = "explain no reports here, so predictions do not use them"
+        unread = f"are not read by {facts['method']}; veil and methods that train a GNN read them"
+        yield f"The public columns {told if model.method.uses_public else unread}."
     yield from _accuracy_lines(content)
     for name, estimate in facts.get("estimated_accuracy", {}).items() if content["judged_by"] != "held out" else ():
         shown = Estimate.normal(estimate["accuracy"], estimate["standard_error"], reports=facts["held_out"])

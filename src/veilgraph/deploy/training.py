@@ -189,6 +189,7 @@ def _fit(method: Method, reports: CollectedReports, run: _Run, *, keeps: bool) -
         "seed": options.seed,
         "resumed_after_epochs": checkpoint.epochs if isinstance(checkpoint, Checkpoint) else 0,
         "contamination": _contamination_facts(method, reports.campaign),
+        "public": list(method.public_columns),
     }
     if not keeps:
         views = checkpoint.restored if isinstance(checkpoint, ViewCheckpoint) else []
@@ -259,7 +260,8 @@ def _checkpoint(
         return None
     if reports.shards is not None:
         return _open_checkpoint(method, reports, run)
-    arrays = seen.graph.edges, seen.features, seen.labels, seen.has_features, seen.has_label
+    public = () if seen.public is None else seen.public.contents()
+    arrays = seen.graph.edges, seen.features, seen.labels, seen.has_features, seen.has_label, *public
     digest = digest_of_task(_settings(method), [*arrays, split.train, split.validation])
     return Checkpoint.open(run.out / CHECKPOINT, digest)
 

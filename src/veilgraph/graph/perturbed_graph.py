@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,6 +145,19 @@ class PerturbedGraph:
     def named_classes(self) -> NDArray[np.bool_]:
         """Return which classes each node's label report names, `[nodes, classes]`; no class where there is none."""
         return self.label_mechanism.named(self.labels) & self.has_label[:, None]
+
+    def public_columns(self, names: Sequence[str]) -> PublicAttributes:
+        """Return the public columns of these names, at least one; refuse a graph that lacks one.
+
+        A model reads the columns that it was trained with, and no others.
+        """
+        known = () if self.public is None else self.public.names
+        if missing := [name for name in names if name not in known]:
+            raise GraphError(
+                f"the graph has no public column '{missing[0]}', which the model was trained with: give it, or train "
+                "the model again"
+            )
+        return PublicAttributes(tuple(self.public[name] for name in names if self.public is not None))
 
     @property
     def has_report(self) -> NDArray[np.bool_]:

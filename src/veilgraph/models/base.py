@@ -180,12 +180,14 @@ class Method(Estimator, ABC):
     Attributes:
         name: key of the method in result tables and model folders.
         uses_features: whether the method needs feature reports. If not, it spends no feature budget.
+        uses_public: whether the method reads public columns.
         classes_: after a fit, the names of the classes in the order of their codes, [classes].
         n_features_in_: after a fit, the number of features of the schema.
     """
 
     name: ClassVar[str]
     uses_features: ClassVar[bool] = True
+    uses_public: ClassVar[bool] = False
     classes_: NDArray[np.str_]
     n_features_in_: int
 
@@ -279,6 +281,11 @@ class Method(Estimator, ABC):
             mechanism=perturbed.label_mechanism,
         )
 
+    @property
+    def public_columns(self) -> tuple[str, ...]:
+        """Names of the public columns that the fitted method uses."""
+        return ()
+
     @classmethod
     def start_together(
         cls, tasks: Sequence[FitTask[Self]], *, memory: int = DEFAULT_MEMORY
@@ -336,6 +343,7 @@ class Method(Estimator, ABC):
             "parameters": listed(f"{name}={value!r}" for name, value in self.get_params().items())
         }
         facts["reads"] = "feature reports and label reports" if self.uses_features else "label reports alone"
+        facts["public columns"] = "are read" if self.uses_public else "are not read"
         facts["fitted"] = "no"
         if fitted_attributes(self):
             nodes, classes = self.predict_proba().shape

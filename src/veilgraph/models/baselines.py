@@ -34,6 +34,7 @@ class PlainGNN(GNNMethod):
     """
 
     name: ClassVar[str] = "plain"
+    uses_public: ClassVar[bool] = True
 
     def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         """Return the one-hot feature reports [nodes, columns]."""

@@ -69,6 +69,7 @@ class LPGNN(ReadsMultiBit, GNNMethod):
     """
 
     name: ClassVar[str] = "lpgnn"
+    uses_public: ClassVar[bool] = True
     loss_needs_all_nodes: ClassVar[bool] = True
     ranges: ClassVar[dict[str, Range]] = GNNMethod.ranges | {"feature_hops": Range(0), "label_hops": Range(0)}
 

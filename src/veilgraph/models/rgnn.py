@@ -72,6 +72,7 @@ class RGNN(GNNMethod):
     """
 
     name: ClassVar[str] = "rgnn"
+    uses_public: ClassVar[bool] = True
     ranges: ClassVar[dict[str, Range]] = GNNMethod.ranges | {
         "feature_hops": Range(0),
         "label_hops": Range(0),

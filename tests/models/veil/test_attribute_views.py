@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from veilgraph.datasets import PrivateGraph, csbm
-from veilgraph.errors import FitError
+from veilgraph.errors import GraphError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, PublicAttributes, Split
@@ -96,7 +96,7 @@ def test_a_saved_fit_predicts_the_same_and_needs_the_same_columns(tmp_path: Path
     others, other_split = collect(replace(other, public=telling(other)), 1)
     np.testing.assert_allclose(loaded.predict_proba(others), veil.predict_proba(others), atol=1e-5)
     assert accuracy(loaded.predict(others), other, other_split.test) > 0.7
-    with pytest.raises(FitError, match="no public column 'profile', which the model was trained with: give it"):
+    with pytest.raises(GraphError, match="no public column 'profile', which the model was trained with: give it"):
         loaded.predict(replace(others, public=None))
 
 

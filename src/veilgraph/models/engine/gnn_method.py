@@ -50,6 +50,7 @@ from veilgraph.models.engine.cuda_graphs import StreamContext, next_stream
 from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.models.engine.losses import noisy_log_likelihood
 from veilgraph.models.engine.output_layer import ALL_NODES, NodeSubset, needed_nodes
+from veilgraph.models.engine.public_inputs import NO_INPUTS, PublicInputs
 from veilgraph.models.engine.replica_networks import ReplicaNetworks, stack_propagated_inputs
 from veilgraph.models.engine.training_loop import LearningCurve, Networks, Training, train
 from veilgraph.models.parameters import Range
@@ -68,7 +69,8 @@ class GNNMethod(Method):
     """A GNN whose subclass defines the network inputs and the loss.
 
     A subclass implements `network_inputs`, `input_settings` and `make_loss`. Where tasks with different settings cannot
-    share one loss function, it also implements `loss_settings`.
+    share one loss function, it also implements `loss_settings`. With `uses_public`, public columns stand beside its
+    inputs as they are: they are not randomized, so nothing is reconstructed.
 
     Args:
         backbone: "sage", "gcn", "gat", or a function (num_inputs, num_classes) -> torch.nn.Module whose
@@ -87,6 +89,7 @@ class GNNMethod(Method):
         temperature_: what logits are divided by before they become probabilities, see `Confidence`.
         doubt_: share of the uniform distribution in the probabilities, see `Confidence`.
         probabilities_: class probabilities of the fitted graph, [nodes, classes].
+        public_inputs_: map from public columns to inputs.
     """
 
     loss_needs_all_nodes: ClassVar[bool] = False
@@ -110,6 +113,7 @@ class GNNMethod(Method):
     temperature_: float = field(init=False, repr=False, compare=False)
     doubt_: float = field(init=False, repr=False, compare=False)
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+    public_inputs_: PublicInputs = field(init=False, default=NO_INPUTS, repr=False, compare=False)
 
     @abstractmethod
     def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
@@ -122,6 +126,15 @@ class GNNMethod(Method):
     def input_columns(self, perturbed: PerturbedGraph) -> int:
         """Return the number of columns of the inputs; by default, of the features as Algorithm 1 encodes them."""
         return sum(map(num_columns, perturbed.schema.domain_sizes))
+
+    @property
+    def public_columns(self) -> tuple[str, ...]:
+        """Names of the public columns that the fitted method uses."""
+        return self.public_inputs_.names
+
+    def all_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+        """Return the inputs of the GNN with the public ones beside them, [nodes, columns]."""
+        return self.public_inputs_.beside(self.network_inputs(perturbed, operators), perturbed)
 
     @classmethod
     @abstractmethod
@@ -199,7 +212,9 @@ class GNNMethod(Method):
             operators = operators_of(graph, device)
             counts = [count for task in same_graph for count in task.method.bag_counts()]
             operators.decompositions.prepare_clusters(counts, workers=torch.get_num_threads())
-            columns = max(task.method.input_columns(task.perturbed) for task in same_graph)
+            for task in same_graph if cls.uses_public else ():
+                task.method.public_inputs_ = PublicInputs.fit(task.perturbed, operators)
+            columns = max(_num_inputs(task.method, task.perturbed) for task in same_graph)
             estimate = estimate_memory(
                 same_graph[0].perturbed,
                 columns,
@@ -222,8 +237,8 @@ class GNNMethod(Method):
         operators = operators_of(perturbed.graph, resolve_device(self.device))
         if self.unmet_need(None) is not None:
             check_feature_reports(type(self), perturbed, operators.communicator)
-        inputs = partial(self.network_inputs, perturbed, operators)
-        supports_blocks, columns = _convolution(self.backbone) is not None, self.input_columns(perturbed)
+        inputs = partial(self.all_inputs, perturbed, operators)
+        supports_blocks, columns = _convolution(self.backbone) is not None, _num_inputs(self, perturbed)
         estimate = estimate_memory(
             perturbed, columns, DEFAULT_MEMORY, operators.device, supports_blocks=supports_blocks
         )
@@ -248,10 +263,12 @@ class GNNMethod(Method):
         """Return learning curve and calibration as values, and the probabilities and weights as arrays."""
         weights = {f"weight:{name}": tensor.numpy() for name, tensor in self.weights_.items()}
         values = {"curve": vars(self.curve_), "temperature": self.temperature_, "doubt": self.doubt_}
-        return FittedState(values=values, arrays={"probabilities": self.probabilities_} | weights)
+        own = FittedState(values=values, arrays={"probabilities": self.probabilities_} | weights)
+        return self.public_inputs_.added_to(own)
 
     def restore(self, state: FittedState) -> None:
         """Set what `fitted_state` returned; the network checks the weights' shapes when it takes them."""
+        self.public_inputs_, state = PublicInputs.taken_from(state)
         arrays = dict(state.arrays)
         weights = {name: NDArray[Any] for name in arrays if name.startswith("weight:")}
         state.check(
@@ -318,7 +335,7 @@ def _plan(
             id(task) if task.checkpoint is not None else _convolution(task.method.backbone) or id(task),
             task.method.epochs,
             task.method.loss_settings(),
-            task.method.input_columns(task.perturbed),
+            _num_inputs(task.method, task.perturbed),
             id(task.perturbed.schema),
         ),
         input_of=lambda task: (task.method.input_settings(), _feature_key(task)),
@@ -333,9 +350,15 @@ def _plan(
 def _feature_key(task: FitTask[G]) -> Hashable:
     """Return a key of the feature reports that a task's inputs depend on."""
     reports = task.perturbed
+    public = task.method.public_inputs_.names and reports.public
     if not task.method.uses_features:
-        return None
-    return id(reports.features), reports.has_features.tobytes(), reports.feature_mechanism
+        return public
+    return id(reports.features), reports.has_features.tobytes(), reports.feature_mechanism, public
+
+
+def _num_inputs(method: GNNMethod, perturbed: PerturbedGraph) -> int:
+    """Return the number of inputs of the network, private and public ones."""
+    return method.input_columns(perturbed) + method.public_inputs_.num_inputs
 
 
 class _PendingBatch(PendingFit[G]):
@@ -388,7 +411,7 @@ def _start_batch(
         )
     device, reports = operators.device, [task.perturbed for task in batch.tasks]
     methods = [task.method for task in batch.tasks]
-    inputs = [partial(task.method.network_inputs, task.perturbed, operators) for task in batch.tasks[:: batch.sharing]]
+    inputs = [partial(task.method.all_inputs, task.perturbed, operators) for task in batch.tasks[:: batch.sharing]]
     validation = [task.split.validation & task.perturbed.has_label for task in batch.tasks]
     loss_nodes = ALL_NODES if cls.loss_needs_all_nodes else needed_nodes(training_nodes(batch.tasks), operators)
     score_nodes = needed_nodes(validation, operators)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from veilgraph.errors import FitError
 from veilgraph.graph import PublicAttributes
-from veilgraph.models.veil.attribute_components import smoothed_components
 from veilgraph.models.veil.calibration import BeliefView, View
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.spectral import logistic_log_posterior
+from veilgraph.reconstruct.attribute_components import smoothed_components
 from veilgraph.reconstruct.operators import GraphOperators
 
 KIND = "attributes"

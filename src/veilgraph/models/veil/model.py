@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.errors import FitError
-from veilgraph.graph import Graph, PerturbedGraph, PublicAttributes, Split
+from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.base import (
     DEFAULT_MEMORY,
     FitTask,
@@ -122,6 +122,7 @@ class Veil(Method):
     """
 
     name: ClassVar[str] = "veil"
+    uses_public: ClassVar[bool] = True
 
     seed: int = 0
     device: str = "cpu"
@@ -187,7 +188,8 @@ class Veil(Method):
             return self.probabilities_.copy()
         if (classes := perturbed.schema.num_classes) != self.probabilities_.shape[1]:
             raise FitError(f"the graph has {classes} classes, Veil was fitted for {self.probabilities_.shape[1]}")
-        labels = _cross_fitting(self, _with_columns(perturbed, self.public_), self.contamination_)
+        public = perturbed.public_columns(self.public_) if self.public_ else None
+        labels = _cross_fitting(self, replace(perturbed, public=public), self.contamination_)
         if labels.reports.num_reports == 0:
             raise FitError("no labelled nodes: at least one node must report its label")
         operators = _bisecting_operators(self, perturbed.graph)
@@ -201,6 +203,11 @@ class Veil(Method):
             found = read_views(labels, operators, term, seed=self.seed)
             terms = torch.stack([found[name] for name in self.calibration_])
             return _posterior(_pooled(self.pool_, self.feature_pool_, terms, labels, operators), labels)
+
+    @property
+    def public_columns(self) -> tuple[str, ...]:
+        """Names of the public columns that the fitted method uses."""
+        return self.public_
 
     def conformal_sets(self) -> ConformalSets:
         """Return the coverage of sets of classes, estimated from out-of-fold reports."""
@@ -451,22 +458,6 @@ def _used_reports(method: Veil, perturbed: PerturbedGraph) -> PerturbedGraph:
     if method.uses_features or not perturbed.has_features.any():
         return perturbed
     return replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
-
-
-def _names_of(public: PublicAttributes | None) -> tuple[str, ...]:
-    return () if public is None else public.names
-
-
-def _with_columns(perturbed: PerturbedGraph, names: tuple[str, ...]) -> PerturbedGraph:
-    """Return the graph with the public columns of a fit; refuse one that lacks a column."""
-    public, known = perturbed.public, _names_of(perturbed.public)
-    if missing := [name for name in names if name not in known]:
-        raise FitError(
-            f"the graph has no public column '{missing[0]}', which the model was trained with: give it, or train the "
-            "model again"
-        )
-    columns = () if public is None else tuple(public[name] for name in names)
-    return replace(perturbed, public=PublicAttributes(columns) if columns else None)
 
 
 def _most_reports(tasks: Sequence[FitTask[Veil]]) -> PerturbedGraph:

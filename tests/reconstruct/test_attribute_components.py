@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from veilgraph.graph import Graph, PublicAttributes
-from veilgraph.models.veil.attribute_components import Components, smoothed_components
+from veilgraph.reconstruct.attribute_components import Components, smoothed_components
 from veilgraph.reconstruct.operators import GraphOperators
 
 RNG = np.random.default_rng(0)

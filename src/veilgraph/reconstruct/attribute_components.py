@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veilgraph.distributed.communicator import Communicator
 from veilgraph.graph import PublicAttributes
 from veilgraph.reconstruct.operators import GraphOperators
 from veilgraph.reconstruct.sparse import repeated_product
@@ -25,6 +26,9 @@ _OVERSAMPLED, _ITERATIONS = 16, 4
 
 _SMALLEST = 1e-4
 """Singular value, relative to the first one or to that of a standardised column, below which it is rounding."""
+
+_ROUNDING, _BLOCK = 1e-12, 2**14
+"""Eigenvalue of a Gram matrix, relative to the largest, below which it is rounding; rows that are added up at once."""
 
 _MAX_POWER = 20.0
 _NEGLIGIBLE = 1e-4
@@ -87,38 +91,66 @@ def smoothed_components(public: PublicAttributes, operators: GraphOperators, hop
 
 
 def _components(public: PublicAttributes, operators: GraphOperators, hops: int) -> Components:
-    columns = _Columns.of(public)
+    columns, communicator = AttributeColumns.of(public), operators.communicator
+    nodes = communicator.global_nodes(operators.graph.num_nodes)
 
     def smoothed(rows: Tensor) -> Tensor:
-        return repeated_product(operators.closed_symmetric.matrix, rows.to(operators.device), hops)
+        matrix = operators.closed_symmetric.matrix
+        return repeated_product(matrix, rows.to(operators.device), hops, communicator=communicator)
+
+    def centred(rows: Tensor) -> Tensor:
+        return rows.sub_(communicator.all_reduce_sum(rows.sum(0, dtype=torch.float64)).to(rows) / nodes)
 
     def times(right: NDArray[np.float32]) -> Tensor:
-        found = smoothed(torch.from_numpy(columns.times(right)))
-        return found - found.mean(0)
+        return centred(smoothed(torch.from_numpy(columns.times(right))))
 
     def transposed(left: Tensor) -> NDArray[np.float32]:
-        return columns.transposed(smoothed((left - left.mean(0)).contiguous()).cpu().numpy())
+        here = columns.transposed(smoothed(centred(left.clone())).cpu().numpy())
+        return np.asarray(communicator.all_reduce_sum(torch.from_numpy(here).double()).float().numpy())
 
     width = columns.width
     if width <= MAX_COMPONENTS + _OVERSAMPLED:
-        basis = torch.linalg.qr(times(np.eye(width, dtype=np.float32))).Q
+        basis = orthonormal(times(np.eye(width, dtype=np.float32)), communicator)
     else:
         start = np.random.default_rng(0).standard_normal((width, MAX_COMPONENTS + _OVERSAMPLED), dtype=np.float32)
-        basis = torch.linalg.qr(times(start)).Q
+        basis = orthonormal(times(start), communicator)
         for _ in range(_ITERATIONS):
-            basis = torch.linalg.qr(times(np.linalg.qr(transposed(basis)).Q)).Q
+            basis = orthonormal(times(np.linalg.qr(transposed(basis)).Q), communicator)
+    if not basis.shape[1]:
+        return Components(basis.new_zeros(len(basis), 1), basis.new_ones(1))
     left, values, _ = torch.linalg.svd(torch.from_numpy(transposed(basis).T).to(basis), full_matrices=False)
-    if float(values[0]) < _SMALLEST * operators.num_nodes**0.5:
+    if float(values[0]) < _SMALLEST * nodes**0.5:
         return Components(basis.new_zeros(len(basis), 1), values.new_ones(1))
     kept = min(MAX_COMPONENTS, int((values > _SMALLEST * values[0]).sum()))
-    scores = (basis @ left[:, :kept]).mul_(operators.num_nodes**0.5)
+    scores = (basis @ left[:, :kept]).mul_(nodes**0.5)
     return Components(scores, values[:kept])
+
+
+def orthonormal(rows: Tensor, communicator: Communicator) -> Tensor:
+    r"""Return an orthonormal basis of the columns of a matrix whose rows several processes share, [rows, rank].
+
+    .. math:: Q = Y V \Lambda^{-1/2}, \qquad Y^T Y = V \Lambda V^T
+
+    Only the small matrix :math:`Y^T Y` is added up over processes, in 64 bits. Directions that are rounding are left
+    out.
+
+    Args:
+        rows: Y, the rows of this process, [rows, columns].
+        communicator: Collective operations over the processes.
+    """
+    gram = rows.new_zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
+    for block in torch.split(rows, _BLOCK):
+        gram += block.T.double() @ block.double()
+    values, vectors = torch.linalg.eigh(communicator.all_reduce_sum(gram))
+    known = values > _ROUNDING * values[-1].clamp(min=torch.finfo(torch.float64).tiny)
+    basis: Tensor = rows @ (vectors[:, known] / values[known].sqrt()).to(rows)
+    return basis
 
 
 _kept_components = lru_cache(maxsize=6)(_components)
 
 
-class _Columns(NamedTuple):
+class AttributeColumns(NamedTuple):
     """All columns of the attributes, those of dense blocks and those of sparse ones.
 
     Attributes:
@@ -130,7 +162,8 @@ class _Columns(NamedTuple):
     sparse: Any
 
     @classmethod
-    def of(cls, public: PublicAttributes) -> _Columns:
+    def of(cls, public: PublicAttributes) -> AttributeColumns:
+        """Return the encoded columns."""
         from scipy.sparse import csr_array, hstack
 
         blocks, none = public.encoded(), np.zeros((public.num_nodes, 0), dtype=np.float32)
