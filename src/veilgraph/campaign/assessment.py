@@ -175,6 +175,17 @@ def _estimate(document: object, name: str) -> Estimate | None:
     return found
 
 
+def parts_in_words(accuracy: Mapping[str, Any]) -> list[str]:
+    """Say what each part of the inputs added, where a card estimates it.
+
+    Args:
+        accuracy: the estimates of a card, by name; None where there is none.
+    """
+    names = {"features": "Features", "public": "Public columns", "links": "Weights, directions and kinds of links"}
+    given = {part: accuracy.get(part) for part in names}
+    return [features_in_words(Estimate(**found), names[part]) for part, found in given.items() if found is not None]
+
+
 def features_in_words(helped: Estimate, what: str = "Features") -> str:
     """Say whether features, or what else is named, helped: by the difference to the same method without them.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from veilgraph.campaign.assessment import features_in_words, hundred_in_words
+from veilgraph.campaign.assessment import hundred_in_words, parts_in_words
 from veilgraph.cli._common import needs_extra, parse_bytes, show_progress
 from veilgraph.cli.completion import complete_method
 from veilgraph.cli.named_files import GraphFiles, GraphOptions
@@ -249,10 +249,7 @@ def _accuracy_lines(content: dict[str, Any]) -> list[str]:
     if found["difference"] is not None:
         other = "control" if found["control"] is not None else "largest class"
         lines.append(f"Difference to the {other}: {Estimate(**found['difference']).points}.")
-    if found["features"] is not None:
-        lines.append(features_in_words(Estimate(**found["features"])))
-    if found["public"] is not None:
-        lines.append(features_in_words(Estimate(**found["public"]), "Public columns"))
+    lines += parts_in_words(found)
     if (hundred := (content["learning_curve"] or {}).get("next_hundred")) is not None:
         lines.append(hundred_in_words(Estimate(**hundred)))
     return lines
@@ -466,6 +463,8 @@ def _training_in_words(model: Model, content: dict[str, Any]) -> Iterator[str]:
     held_out = f", without {facts['held_out']:,} that are held out" if facts["held_out"] else ""
     labels = counted(facts["label_reports"] - facts["held_out"], "label report")
     yield f"Trained {facts['method']} on {features}{labels} of {counted(facts['nodes'], 'node')}{held_out}."
+    if known := facts.get("links"):
+        yield f"Links have {known}."
     if answers := facts.get("neighbour_answers"):
         yield f"Answers about neighbours, wave by wave: {', '.join(f'{each:,}' for each in answers)}."
     if withdrawals := facts.get("withdrawals"):

@@ -127,8 +127,8 @@ def make_card(
     return ModelCard(content=content, people=_people(model.method, perturbed, answers, not_to_ask))
 
 
-_PARTS = ("without_features", "features", "without_public", "public")
-"""Estimates of a card about what features and public columns add."""
+_PARTS = ("without_features", "features", "without_public", "public", "without_links", "links")
+"""Estimates of a card about what features, public columns and what is known about links add."""
 
 
 def complete_card(
@@ -241,7 +241,7 @@ def _collection(model: Model) -> dict[str, Any]:
             "sha256": hashlib.sha256("".join(lines).encode()).hexdigest() if lines else None,
             "shards": facts.get("shards"),
         },
-        "graph": {"nodes": facts["nodes"], "edges": facts["edges"]},
+        "graph": {"nodes": facts["nodes"], "edges": facts["edges"], "links": facts.get("links")},
         "method": facts["method"],
         "seed": facts["seed"],
         "contamination": facts["contamination"],
@@ -302,7 +302,7 @@ def _dict(estimate: Estimate | None) -> dict[str, Any] | None:
 
 
 def _parts(model: Model, perturbed: PerturbedGraph, judged: UnusedReports, *, memory: int) -> dict[str, dict[str, Any]]:
-    """Return what features, and what public columns add: the accuracy of the same method without them, and the gain."""
+    """Return what features, public columns and links add: the accuracy of the method without each, and the gain."""
     method, without = model.method, dict[str, PerturbedGraph]()
     if not isinstance(method, Veil):
         return {}
@@ -310,6 +310,8 @@ def _parts(model: Model, perturbed: PerturbedGraph, judged: UnusedReports, *, me
         without["features"] = replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
     if perturbed.public is not None:
         without["public"] = replace(perturbed, public=None)
+    if perturbed.graph.links is not None:
+        without["links"] = replace(perturbed, graph=replace(perturbed.graph, links=None))
     found = dict[str, dict[str, Any]]()
     for part, reports in without.items():
         again = fit_again(method, reports, seed=model.facts["seed"], memory=memory)

@@ -194,6 +194,8 @@ def _fit(method: Method, reports: CollectedReports, run: _Run, *, keeps: bool) -
     if not keeps:
         views = checkpoint.restored if isinstance(checkpoint, ViewCheckpoint) else []
         facts |= {"shards": reports.shards, "hold_out": options.hold_out, "restored_views": views}
+    if seen.graph.links is not None:
+        facts["links"] = seen.graph.links.in_words
     if counts["held_out"]:
         device = "auto" if keeps else "cpu"
         held_out = HeldOutLabels.of(perturbed, seen, split, reports.exchange, device=device)

@@ -58,7 +58,7 @@ class CanonicalOrder:
         return None if self.weights is None else self.weights[first:last]
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def canonical_order(graph: Graph) -> CanonicalOrder:
     """Return the canonical order of a graph; kept for the next call.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from veilgraph.atomic_files import write_atomically
-from veilgraph.campaign.assessment import features_in_words, hundred_in_words
+from veilgraph.campaign.assessment import hundred_in_words, parts_in_words
 from veilgraph.deploy.group_shares import GroupShares
 from veilgraph.deploy.model_folder import CARD_PAGE
 from veilgraph.errors import MissingExtraError
@@ -177,10 +177,7 @@ def summary(content: dict[str, Any]) -> list[str]:
         if found["control"] is None:
             words += f"; the difference is {_points_text(found['difference'])}"
         sentences.append(words + ".")
-    if found["features"] is not None:
-        sentences.append(features_in_words(Estimate(**found["features"])))
-    if found["public"] is not None:
-        sentences.append(features_in_words(Estimate(**found["public"]), "Public columns"))
+    sentences += parts_in_words(found)
     if found["own_report"] is not None:
         own = found["own_report"]
         sentences.append(f"Where a person's own report is used too, it is {share_text(own)}.")
@@ -238,6 +235,7 @@ def collection_rows(content: dict[str, Any]) -> list[tuple[str, str]]:
             f"{reports['label']:,}" + (f", and {reports['held_out']:,} held out" if reports["held_out"] else ""),
         ),
         *edges_of(content).rows(reports, graph["nodes"], graph["edges"]),
+        *([("Known about links", graph["links"])] if graph["links"] else []),
         ("Campaign", campaign["id"]),
         (f"SHA-256 of the {'reports' if reports['sha256'] else 'shards'}", reports["sha256"] or reports["shards"]),
         ("Card made", content["made"]),
@@ -266,6 +264,7 @@ def _accuracies(content: dict[str, Any]) -> dict[str, str]:
         "control": "Control, own report not used",
         "without_features": f"{method_title(content['method'])} without features, own report not used",
         "without_public": f"{method_title(content['method'])} without public columns, own report not used",
+        "without_links": f"{method_title(content['method'])} without what is known about links, own report not used",
         "floor": "The largest class, given for everybody",
     }
     return {key: name for key, name in names.items() if content["accuracy"].get(key) is not None}

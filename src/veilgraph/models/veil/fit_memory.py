@@ -6,6 +6,7 @@ import torch
 
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
+from veilgraph.graph.relations import relations
 from veilgraph.models.naive_bayes import num_sparse_answers
 from veilgraph.models.veil.attribute_views import HOPS, SIZES
 from veilgraph.models.veil.cross_fitting import any_features, max_folds
@@ -14,6 +15,9 @@ from veilgraph.reconstruct.operators import operators_of
 
 _VIEWS = 16
 """Number of views without public attributes, each of which leaves one array of log-probabilities."""
+
+_VIEWS_OF_RELATION = 2
+"""Number of views of each relation of the graph."""
 
 _COLUMNS = 176
 """Columns [nodes] of the widest other view: sums of 16 random signs for eight ranges of PageRank, and signs at work.
@@ -76,8 +80,9 @@ def bytes_needed(perturbed: PerturbedGraph, *, sets_at_once: int | None = None, 
     nodes = communicator.max_extended_rows(perturbed.graph.num_nodes)
     edges = communicator.all_reduce_max(operators.message_graph.num_edges)
     reports = communicator.all_reduce_max(int(perturbed.has_label.sum()))
-    public = perturbed.public is not None
-    views = _VIEWS + public * len(HOPS) * len(SIZES)
+    public, related = perturbed.public is not None, relations(perturbed.graph)
+    views = _VIEWS + public * len(HOPS) * len(SIZES) + _VIEWS_OF_RELATION * len(related)
+    edges = max([edges, *(graph.num_edges for graph in related.values())])
     kept = views * nodes * classes * (sets if any_features(perturbed) else 1)
     columns = classes * (sets_at_once or sets)
     messages = columns * (2 * edges + _NODE_ARRAYS * nodes) + _EDGE_ARRAYS * edges

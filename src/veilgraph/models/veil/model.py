@@ -16,6 +16,7 @@ from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.graph.relations import relations
 from veilgraph.models.base import (
     DEFAULT_MEMORY,
     FitTask,
@@ -41,7 +42,7 @@ from veilgraph.models.veil.feature_evidence import FEATURE_RESTARTS, feature_ter
 from veilgraph.models.veil.fit_memory import bytes_needed, plan_within
 from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights, wider_pool
 from veilgraph.models.veil.view_checkpoint import ViewCheckpoint
-from veilgraph.models.veil.views import COMMUNITIES, read_views
+from veilgraph.models.veil.views import COMMUNITIES, OF, read_views
 from veilgraph.privacy.mechanisms import Mechanism
 from veilgraph.progress import say
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
@@ -49,6 +50,9 @@ from veilgraph.reconstruct.threads import map_in_threads, num_workers, thread_wo
 
 _COMMUNITIES_WEIGHT = 0.5
 """Prior weight of communities: where reports are weak, they bring the most of them together for each node."""
+
+_RELATIONS_WEIGHT = 0.25
+"""Prior weight of all relations together: what is known about links beside whom they join may say nothing."""
 
 _MAX_REFITS, _SETTLED = 4, 0.02
 """Fits with contamination at most, and the change of its share from which on there is no other."""
@@ -77,6 +81,7 @@ class Veil(Method):
     - belief propagation of a stochastic block model with a learned attraction and the field of the non-edges;
     - a mixture over communities of all sizes;
     - logistic regression on the leading 16 and 64 eigenvectors of the graph, which needs no homophily;
+    - with `Graph.links`, the block model and communities of each of its `relations`;
     - with public attributes, logistic regression on their components, as they are and smoothed over the graph.
 
     Every view is cross-fitted: computed without each fold of the label reports in turn. It is calibrated, and views
@@ -190,6 +195,7 @@ class Veil(Method):
             raise FitError(f"the graph has {classes} classes, Veil was fitted for {self.probabilities_.shape[1]}")
         public = perturbed.public_columns(self.public_) if self.public_ else None
         labels = _cross_fitting(self, replace(perturbed, public=public), self.contamination_)
+        related = _with_relations(perturbed.graph, self.calibration_)
         if labels.reports.num_reports == 0:
             raise FitError("no labelled nodes: at least one node must report its label")
         operators = _bisecting_operators(self, perturbed.graph)
@@ -200,7 +206,7 @@ class Veil(Method):
                 parameters = _checked_calibration(self.calibration_, name, view)
                 return calibrated_log_probabilities(view, parameters, labels)
 
-            found = read_views(labels, operators, term, seed=self.seed)
+            found = read_views(labels, operators, term, seed=self.seed, related=related)
             terms = torch.stack([found[name] for name in self.calibration_])
             return _posterior(_pooled(self.pool_, self.feature_pool_, terms, labels, operators), labels)
 
@@ -460,6 +466,18 @@ def _used_reports(method: Veil, perturbed: PerturbedGraph) -> PerturbedGraph:
     return replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
 
 
+def _with_relations(graph: Graph, names: Iterable[str]) -> dict[str, Graph]:
+    """Return the relations of a graph that views of these names are about; refuse a graph that lacks one."""
+    known = relations(graph)
+    used = dict.fromkeys(relation for _, _, relation in (name.partition(OF) for name in names) if relation)
+    if missing := [name for name in used if name not in known]:
+        raise FitError(
+            f"the links of the graph do not tell '{missing[0]}', which the model was trained with: give a table with "
+            "the same columns about links, or train the model again"
+        )
+    return {name: known[name] for name in used}
+
+
 def _most_reports(tasks: Sequence[FitTask[Veil]]) -> PerturbedGraph:
     """Return the reports of a task that uses features if there is one, else those of the first."""
     used = [_used_reports(task.method, task.perturbed) for task in tasks]
@@ -547,15 +565,21 @@ def _prior_weights(names: Iterable[str], device: torch.device) -> Tensor:
     """Return the prior weights of the views: one half for communities, equal parts of the rest for the other kinds.
 
     The kind is the first word of a view's name. Views of one kind have equal parts of its weight, so another range or
-    another number of eigenvectors takes nothing from other kinds.
+    another number of eigenvectors takes nothing from other kinds. Relations have a quarter of all weight together,
+    equal parts each, divided among their views in the same way.
 
     >>> _prior_weights(["pagerank 0.1", "pagerank 0.5", "spectral", "communities"], torch.device("cpu"))
     tensor([0.1250, 0.1250, 0.2500, 0.5000])
     """
-    kinds = [name.split()[0] for name in names]
-    views = Counter(kinds)
-    shares = dict.fromkeys(views, (1 - _COMMUNITIES_WEIGHT) / (len(views) - 1)) | {COMMUNITIES: _COMMUNITIES_WEIGHT}
-    return torch.tensor([shares[kind] / views[kind] for kind in kinds], device=device)
+    kinds = [(name.partition(OF)[2], name.split()[0]) for name in names]
+    views, others = Counter(kinds), Counter(relation for relation, kind in set(kinds) if kind != COMMUNITIES)
+    related = _RELATIONS_WEIGHT if len(others) > 1 else 0.0
+    graphs = dict.fromkeys(others, related / max(len(others) - 1, 1)) | {"": 1 - related}
+    shares = [
+        graphs[graph] * (_COMMUNITIES_WEIGHT if kind == COMMUNITIES else (1 - _COMMUNITIES_WEIGHT) / others[graph])
+        for graph, kind in kinds
+    ]
+    return torch.tensor([share / views[kind] for share, kind in zip(shares, kinds, strict=True)], device=device)
 
 
 def _fit_feature_pool(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from veilgraph.graph import Graph
+from veilgraph.graph.relations import relations
 from veilgraph.models.veil.attribute_views import attribute_views
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
 from veilgraph.models.veil.block_model import block_model_log_posterior
@@ -37,6 +40,9 @@ The weaker belief propagation stops at the first.
 COMMUNITIES = "communities"
 """Name of the view of communities."""
 
+OF = " of "
+"""What stands between the name of a view and that of the relation whose graph it is about."""
+
 _ATTRIBUTES = "public attributes"
 _MAX_STRENGTH = 0.9
 _MAX_ITERATIONS = 40
@@ -56,6 +62,7 @@ def read_views(
     read: Read[Result],
     *,
     seed: int,
+    related: Mapping[str, Graph] | None = None,
     remember: Remember[Result] = lambda _, compute: compute(),
 ) -> dict[str, Result]:
     """Return what `read` keeps of every view that needs no features, by name; views of public attributes come last.
@@ -67,11 +74,13 @@ def read_views(
         operators: Matrices of the graph.
         read: What is kept of a view.
         seed: Seed of the random signs.
+        related: Relations of which there are views, by name; default: those of the graph.
         remember: Returns what is kept of a kind of views; default: computes it.
     """
     # The slowest first, so that the shorter ones fill the threads evenly. Communities wait for the bisections of the
     # graph, which other processes compute meanwhile.
     affinity = estimate_class_affinity(labels)
+    related = relations(labels.perturbed.graph) if related is None else related
     kinds: dict[str, Callable[[], dict[str, View]]] = {
         "block model": partial(_block_view, labels, affinity),
         "strong beliefs": partial(_strong_views, labels, affinity),
@@ -80,6 +89,7 @@ def read_views(
         "PageRank": partial(_pagerank_views, labels, operators, seed),
         COMMUNITIES: partial(_community_view, labels, operators),
     }
+    kinds |= {name: partial(_relation_views, name, _on(graph, labels)) for name, graph in related.items()}
     if (public := labels.perturbed.public) is not None:
         kinds[_ATTRIBUTES] = partial(attribute_views, public, labels, operators)
     at_once = labels.plan.views_at_once
@@ -94,8 +104,28 @@ def read_views(
         return remember(kind, partial(computed, kind))
 
     found = dict(zip(kinds, map_in_threads(kept, list(kinds), "Veil, kinds of views", at_once=at_once), strict=True))
-    order = ("PageRank", "weak beliefs", "strong beliefs", "block model", "spectral", COMMUNITIES, _ATTRIBUTES)
+    own = ("PageRank", "weak beliefs", "strong beliefs", "block model", "spectral", COMMUNITIES)
+    order = (*own, *related, _ATTRIBUTES)
     return {name: each for kind in order for name, each in found.get(kind, {}).items()}
+
+
+def _on(graph: Graph, labels: CrossFitting) -> CrossFitting:
+    """Return the same reports in the same folds, on another graph of the same nodes."""
+    return replace(labels, perturbed=replace(labels.perturbed, graph=graph, public=None))
+
+
+def _relation_views(relation: str, labels: CrossFitting) -> dict[str, View]:
+    """Return the views of a relation, under their own names and that of the relation.
+
+    They are the two that bring most reports together for each node. With all kinds of views, one of them is likelier
+    to explain weak reports by luck, and the pool would follow links that say nothing.
+
+    Args:
+        relation: Name of the relation.
+        labels: Label reports in folds, on the graph of the relation.
+    """
+    views = _block_view(labels, estimate_class_affinity(labels)) | _community_view(labels, labels.reports.operators)
+    return {f"{name}{OF}{relation}": view for name, view in views.items()}
 
 
 def _block_view(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
