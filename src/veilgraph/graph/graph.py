@@ -28,12 +28,10 @@ class GraphSize(Protocol):
     @property
     def num_nodes(self) -> int:
         """Number of nodes."""
-        ...
 
     @property
     def num_edges(self) -> int:
         """Number of undirected edges."""
-        ...
 
 
 class Holding(Enum):

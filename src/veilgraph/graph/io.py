@@ -24,7 +24,6 @@ class ArrowFrame(Protocol):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the table as a stream of Arrow batches."""
-        ...
 
 
 TableSource: TypeAlias = "str | Path | pd.DataFrame | ArrowFrame"

@@ -56,28 +56,22 @@ class PublicAttribute(Protocol):
     @property
     def name(self) -> str:
         """Name of the column."""
-        ...
 
     @property
     def missing(self) -> NDArray[np.bool_]:
         """Nodes without a value, [nodes]."""
-        ...
 
     def encoded(self) -> NDArray[np.float32] | csr_array:
         """Return the values as numbers [nodes, columns]; a typical row has a norm of about 1."""
-        ...
 
     def groups(self) -> Groups:
         """Return the nodes in groups of the same value, or of similar ones."""
-        ...
 
     def select(self, nodes: NDArray[Any]) -> Self:
         """Return the values of some nodes, by their numbers or a mask."""
-        ...
 
     def contents(self) -> tuple[NDArray[Any], ...]:
         """Return arrays that determine the values."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

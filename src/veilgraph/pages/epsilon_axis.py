@@ -25,12 +25,10 @@ class Spread(Protocol):
     @property
     def mean(self) -> float:
         """Mean over seeds."""
-        ...
 
     @property
     def std(self) -> float | None:
         """Standard deviation over seeds; None for one seed."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,7 +52,6 @@ class Array(Protocol):
     def __pow__(self, other: Any, /) -> Any: ...
     def clip(self, low: Any, high: Any, /) -> Any:
         """Return the entries, limited to low..high."""
-        ...
 
 
 AnyArray = TypeVar("AnyArray", bound=Array)
@@ -65,12 +64,10 @@ class Channel(Protocol[AnyArray_co]):
     @property
     def gain(self) -> Fraction | AnyArray_co:
         """keep - other."""
-        ...
 
     @property
     def other(self) -> Fraction | AnyArray_co:
         """Probability of reporting each value that is not the true one."""
-        ...
 
 
 def estimate_frequencies(observed: AnyArray, channel: Channel[AnyArray], *, in_place: bool = False) -> AnyArray:

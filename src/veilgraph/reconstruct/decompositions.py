@@ -46,21 +46,17 @@ class Operators(Protocol):
     @property
     def num_nodes(self) -> int:
         """Number of nodes of the whole graph."""
-        ...
 
     @property
     def num_joined(self) -> int:
         """Number of nodes of the whole graph that have neighbours."""
-        ...
 
     @property
     def num_edges(self) -> int:
         """Number of edges of the whole graph."""
-        ...
 
     def neighbour_sums(self) -> RowSums:
         """Return the sums over the neighbours of each node."""
-        ...
 
 
 class Decompositions:

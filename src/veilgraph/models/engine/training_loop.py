@@ -36,57 +36,44 @@ class Networks(Protocol):
     @property
     def replicas(self) -> int:
         """Number of replicas."""
-        ...
 
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        ...
 
     @property
     def generators(self) -> Sequence[torch.Generator] | None:
         """All generators that an epoch uses; None if an epoch may do different work each time."""
-        ...
 
     def epoch_logits(self) -> tuple[Tensor, Tensor]:
         """Return logits of the loss nodes, with a gradient, and of the score nodes, without."""
-        ...
 
     def score_logits(self) -> Tensor:
         """Return logits of the score nodes alone."""
-        ...
 
     def prediction_logits(self) -> Tensor:
         """Return logits of all nodes."""
-        ...
 
     def step(self) -> None:
         """Apply one optimizer step with the present gradient."""
-        ...
 
     def keep_best(self, improved: Tensor) -> None:
         """Remember the present weights of the replicas that improved, a mask [replicas]."""
-        ...
 
     def restore_best(self) -> None:
         """Return to the weights that `keep_best` remembered."""
-        ...
 
     def state(self) -> dict[str, Tensor] | None:
         """Return everything that the next epoch depends on; None if it is not known."""
-        ...
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a state that `state` returned."""
-        ...
 
     def weights_by_replica(self) -> list[dict[str, Tensor]]:
         """Return the weights of each replica by name, on the CPU."""
-        ...
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Set the weights."""
-        ...
 
 
 class Training:

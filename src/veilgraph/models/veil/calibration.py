@@ -33,22 +33,18 @@ class View(Protocol):
 
     def candidates(self) -> Sequence[Parameters]:
         """Return the parameters to choose from."""
-        ...
 
     def negative_log_prior(self, parameters: Parameters) -> float:
         """Return -ln of the prior density of the parameters, up to a constant."""
-        ...
 
     def out_of_fold(self, labels: CrossFitting) -> View:
         """Return the out-of-fold view of the reporting nodes, with one training set."""
-        ...
 
     def log_probabilities(self, prior: Tensor, parameters: Parameters | ParameterTensors) -> Tensor:
         """Return class log-probabilities [nodes, K + 1, classes].
 
         Parameter tensors add a dimension of candidates in front.
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,11 +40,9 @@ class Rows(Protocol):
     @property
     def shape(self) -> torch.Size:
         """Number of rows and columns."""
-        ...
 
     def __getitem__(self, rows: Any, /) -> Tensor:
         """Return some rows, [rows, columns]."""
-        ...
 
 
 def spectral_views(labels: CrossFitting, operators: GraphOperators) -> dict[str, View]:

@@ -78,24 +78,19 @@ class Source(Protocol):
     @property
     def num_records(self) -> int:
         """Number of records."""
-        ...
 
     @property
     def groups(self) -> list[tuple[int, ...]]:
         """Groups of records of which any two are neighbours: pairs, and larger ones."""
-        ...
 
     def draw(self, numbers: NDArray[np.int64], *, rng: RandomIntegers) -> Drawn:
         """Draw one report of each of these records, [reports]."""
-        ...
 
     def chunk(self) -> int:
         """Return how many reports are drawn at once."""
-        ...
 
     def made_again(self) -> Source:
         """Return an equal source without what was drawn or seeded when this one was made."""
-        ...
 
 
 def all_pairs(count: int) -> list[tuple[int, ...]]:

@@ -30,41 +30,32 @@ class Mechanism(Hashable, Protocol):
     @property
     def privacy_loss(self) -> PrivacyLoss:
         """Exact epsilon under each neighbour relation, computed from the integers that `randomize` compares."""
-        ...
 
     @property
     def num_features(self) -> int:
         """Number of features of a record."""
-        ...
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Draw one report for each row of `values`, independently."""
-        ...
 
     @property
     def record_values(self) -> tuple[Record, ...]:
         """Values of each entry of a record; the ends of the range where values are continuous."""
-        ...
 
     def records(self) -> Iterator[Record]:
         """Iterate over all records, or over the extreme ones where values are continuous; small domains only."""
-        ...
 
     def reports(self) -> Iterator[Report]:
         """Iterate over all possible reports; small domains only."""
-        ...
 
     def probability(self, report: Report, record: Record) -> Fraction:
         """Return the exact probability of a report given a record."""
-        ...
 
     def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
         """Return the log-probability of each row of `reports` given `record`, [reports]."""
-        ...
 
     def extreme_records(self) -> tuple[Record, Record]:
         """Return two records whose reports differ most: a pair that attains the user-level epsilon."""
-        ...
 
 
 class LabelMechanism(PackedForm, Mechanism, Protocol):
@@ -77,35 +68,28 @@ class LabelMechanism(PackedForm, Mechanism, Protocol):
     @property
     def domain_size(self) -> int:
         """Number of classes, k."""
-        ...
 
     @property
     def epsilon(self) -> float:
         """Requested budget."""
-        ...
 
     @property
     def set_size(self) -> int:
         """Number of classes that a report names, w."""
-        ...
 
     @property
     def channel(self) -> SymmetricChannel:
         """Probability that a report names a class, given the true class; each row sums to w."""
-        ...
 
     @property
     def likelihood(self) -> SymmetricChannel:
         """Probability of a report given a class that it names (keep) or does not name (other), up to one factor."""
-        ...
 
     def named(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which classes each report names, [reports, classes]."""
-        ...
 
     def check_reports(self, reports: NDArray[Any]) -> None:
         """Refuse an array whose rows are not possible reports."""
-        ...
 
 
 class FeatureMechanism(Mechanism, Protocol):
@@ -122,19 +106,15 @@ class FeatureMechanism(Mechanism, Protocol):
     @property
     def answering_rate(self) -> Fraction:
         """Probability that a report says something about a given feature."""
-        ...
 
     def channel(self, feature: int) -> SymmetricChannel:
         """Return the channel from a feature's value to the answer about it."""
-        ...
 
     def answered(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which features each report has an answer about, [people, features]."""
-        ...
 
     def codes(self, reports: NDArray[Any], domain_sizes: Sequence[int]) -> NDArray[Any]:
         """Return reports as codes of a schema, NOT_ASKED where there is no answer; refuse reports that are none."""
-        ...
 
     def response_channels(
         self, people: NDArray[np.int64], features: NDArray[np.int64], count: int
@@ -148,12 +128,10 @@ class FeatureMechanism(Mechanism, Protocol):
             features: feature of each answer, [answers].
             count: number of people.
         """
-        ...
 
     @property
     def coupling(self) -> Hashable:
         """Key that is equal for mechanisms that can read the same random words: they differ in epsilon alone."""
-        ...
 
     def randomize_coupled(
         self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers
@@ -167,7 +145,6 @@ class FeatureMechanism(Mechanism, Protocol):
             values: records, [people, features].
             rng: source of the shared random words.
         """
-        ...
 
 
 class OneValue:

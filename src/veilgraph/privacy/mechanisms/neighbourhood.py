@@ -38,60 +38,47 @@ class NeighbourMechanism(PackedForm, Hashable, Protocol):
     @property
     def num_columns(self) -> int:
         """Number of columns of the sums: classes, or people."""
-        ...
 
     @property
     def epsilon(self) -> float:
         """Requested budget of one wave."""
-        ...
 
     @property
     def list_loss(self) -> ListLoss:
         """Exact epsilon under each relation between lists, computed from the integers that `randomize` compares."""
-        ...
 
     def randomize(self, sums: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Draw one answer for each row of `sums` [lists, columns], independently."""
-        ...
 
     def reports(self) -> Iterator[Report]:
         """Iterate over all possible answers; small domains only."""
-        ...
 
     def probability(self, report: Report, sums: Sums) -> Fraction:
         """Return the exact probability of an answer given the sums of a list."""
-        ...
 
     def log_likelihood(self, reports: NDArray[Any], sums: Sums) -> NDArray[np.float64]:
         """Return the log-probability of each row of `reports` given the sums of a list, [reports]."""
-        ...
 
     def extreme_sums(self, relation: ListRelation) -> tuple[Sums, Sums]:
         """Return the sums of two lists that attain the epsilon under a relation about one person's list."""
-        ...
 
     @classmethod
     def read(cls, stated: object, where: str, num_classes: int) -> Self:
         """Read the part of a document; refuse integers that do not follow from its epsilon."""
-        ...
 
     def check_asked(self, *, classes: int, people: int) -> None:
         """Refuse a campaign with another number of classes or people."""
-        ...
 
     @property
     def title(self) -> str:
         """What is asked, and what is protected, in a few words."""
-        ...
 
     @property
     def asked_in_words(self) -> str:
         """What is asked, in words for people."""
-        ...
 
     def check_reports(self, reports: NDArray[Any]) -> None:
         """Refuse an array whose rows are not possible answers."""
-        ...
 
     def class_columns(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the inputs of a network from answers; refuse answers that are not about classes.
@@ -100,7 +87,6 @@ class NeighbourMechanism(PackedForm, Hashable, Protocol):
             Columns [answers, classes, columns], the share of each class last; and columns of whole answers
             [answers, totals].
         """
-        ...
 
 
 ADDED_IN_WORDS = (

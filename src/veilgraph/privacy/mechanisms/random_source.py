@@ -22,7 +22,6 @@ class RandomIntegers(Protocol):
 
     def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]:
         """Draw `size` independent integers, uniform on low, ..., high - 1."""
-        ...
 
 
 class OSRandom:

@@ -36,21 +36,17 @@ class WireForm(Protocol):
     @property
     def document(self) -> dict[str, Any]:
         """Part of the campaign document, with the integers that decide every report."""
-        ...
 
     @property
     def report_schema(self) -> dict[str, Any]:
         """JSON schema of a report."""
-        ...
 
     @property
     def longest_report(self) -> Any:
         """JSON values that no report is longer than."""
-        ...
 
     def method_in_words(self, question: str) -> str:
         """Say to people how a device randomizes the answer to a question."""
-        ...
 
 
 class PackedForm(WireForm, Protocol):
@@ -58,19 +54,15 @@ class PackedForm(WireForm, Protocol):
 
     def check_report(self, value: object, where: str) -> Any:
         """Return JSON values as a report; refuse everything that is not exactly a report of this mechanism."""
-        ...
 
     def blank(self, count: int) -> NDArray[Any]:
         """Return an array for `count` reports, to be filled in."""
-        ...
 
     def encode(self, reports: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
         """Return reports as rows of an array, as `randomize` draws them."""
-        ...
 
     def decode(self, rows: NDArray[Any]) -> list[Any]:
         """Return rows of an array as reports: the inverse of `encode`."""
-        ...
 
 
 class FeatureForm(WireForm, Protocol):
@@ -78,31 +70,25 @@ class FeatureForm(WireForm, Protocol):
 
     def check_report(self, value: object, names: Sequence[str]) -> tuple[int | None, ...]:
         """Return JSON values as the codes of a report, None for a feature without one; refuse everything else."""
-        ...
 
     @property
     def num_features(self) -> int:
         """Number of features, d."""
-        ...
 
     @property
     def sampled(self) -> int:
         """Number of features that a device picks, m."""
-        ...
 
     @property
     def num_answered(self) -> int:
         """Number of features that a report answers."""
-        ...
 
     @property
     def code_type(self) -> type[Any]:
         """Type of the codes in an array of reports."""
-        ...
 
     def picked_channel(self, feature: int) -> SymmetricChannel:
         """Return the channel of a feature that the device picked."""
-        ...
 
 
 def find_form(stated: object, forms: Mapping[str, type[F]], where: str) -> type[F]:
