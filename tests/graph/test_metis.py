@@ -17,7 +17,6 @@ from veilgraph.datasets import csbm
 from veilgraph.graph.metis import (
     PartitionRequest,
     metis_partitions,
-    parallel_metis_partitions,
     start_metis_partitions,
     start_workers,
     submit,
@@ -72,7 +71,7 @@ def errors_of(program: str) -> str:
 
 @pytest.mark.parametrize("workers", [2, 3, 10])
 def test_several_processes_give_the_parts_of_one_in_the_same_order(workers: int) -> None:
-    assert same(parallel_metis_partitions(STARTS, NEIGHBOURS, REQUESTS, workers=workers, min_neighbours=0))
+    assert same(start_metis_partitions(STARTS, NEIGHBOURS, REQUESTS, workers=workers, min_neighbours=0)())
     assert [len(set(found.tolist())) for found in EXPECTED] == [each.num_parts for each in REQUESTS]
 
 
@@ -108,7 +107,7 @@ def test_where_no_process_can_be_started_this_one_does_the_work(executable: str)
 def test_small_graphs_start_no_process() -> None:
     program = (
         "import tests.graph.test_metis as t\n"
-        "assert t.same(t.parallel_metis_partitions(t.STARTS, t.NEIGHBOURS, t.REQUESTS, workers=4))\n"
+        "assert t.same(t.start_metis_partitions(t.STARTS, t.NEIGHBOURS, t.REQUESTS, workers=4)())\n"
         "assert 'loky.backend.popen_loky_posix' not in sys.modules"
     )
     assert not errors_of(program)

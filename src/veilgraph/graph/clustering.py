@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,10 +16,7 @@ from veilgraph.errors import ReconstructionError
 from veilgraph.graph.canonical_order import CanonicalOrder, canonical_order
 from veilgraph.graph.graph import Adjacency, Graph, GraphSize
 from veilgraph.graph.metis import (
-    MIN_PARALLEL_NEIGHBOURS,
     PartitionRequest,
-    metis_partitions,
-    parallel_metis_partitions,
     start_metis_partitions,
 )
 from veilgraph.progress import say, tracked
@@ -88,7 +84,7 @@ def clusterings(
     requests = _requests(graph, counts, seed)
     if graph.num_edges > max_metis_edges:
         return [_streamed(graph, count, seed) for count in counts]
-    parts = parallel_metis_partitions(*_metis_input(graph), requests, workers=workers) if requests else []
+    parts = start_metis_partitions(*_metis_input(graph), requests, workers=workers)() if requests else []
     return _by_count(graph, counts, requests, parts)
 
 
@@ -199,8 +195,6 @@ def _start_component(
     starts, neighbours = (each.astype(np.int32) for each in order.component(number))
     weights = order.component_weights(number)
     whole = None if weights is None else np.maximum(weights * _METIS_UNITS, 1).astype(np.int32)
-    if workers <= 1 or len(neighbours) < MIN_PARALLEL_NEIGHBOURS:
-        return partial(metis_partitions, starts, neighbours, requests, whole)
     return start_metis_partitions(starts, neighbours, requests, whole, workers=workers)
 
 

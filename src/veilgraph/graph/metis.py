@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import TypeVar
 
@@ -88,29 +88,6 @@ def metis_partitions(
     return [np.asarray(result.vertex_part, dtype=np.int64) for result in results]
 
 
-def parallel_metis_partitions(
-    starts: NDArray[np.int32],
-    neighbours: NDArray[np.int32],
-    requests: Sequence[PartitionRequest],
-    *,
-    workers: int = 1,
-    min_neighbours: int = MIN_PARALLEL_NEIGHBOURS,
-) -> list[NDArray[np.int64]]:
-    """Compute `metis_partitions` in several worker processes.
-
-    Args:
-        starts: `[nodes + 1]`, where each node's neighbours start.
-        neighbours: `[2 edges]`, neighbours of node 0, node 1 and so on.
-        requests: settings of the partitions.
-        workers: maximum number of worker processes; with 1, this process does the work.
-        min_neighbours: graphs with fewer neighbours are partitioned in this process.
-    """
-    workers = min(workers, len(requests))
-    if workers <= 1 or len(neighbours) < min_neighbours:
-        return metis_partitions(starts, neighbours, requests)
-    return start_metis_partitions(starts, neighbours, requests, workers=workers)()
-
-
 def start_metis_partitions(
     starts: NDArray[np.int32],
     neighbours: NDArray[np.int32],
@@ -118,6 +95,7 @@ def start_metis_partitions(
     weights: NDArray[np.int32] | None = None,
     *,
     workers: int | None = None,
+    min_neighbours: int = MIN_PARALLEL_NEIGHBOURS,
 ) -> Callable[[], list[NDArray[np.int64]]]:
     """Start `metis_partitions` in worker processes; the returned function waits for the result.
 
@@ -126,9 +104,12 @@ def start_metis_partitions(
         neighbours: `[2 edges]`, neighbours of node 0, node 1 and so on.
         requests: settings of the partitions.
         weights: `[2 edges]`, weights of the edges; default: all are alike.
-        workers: number of shares of the work; default: one for each request.
+        workers: number of shares of the work; one is done in this process. Default: a worker for each request.
+        min_neighbours: graphs with fewer neighbours are partitioned in this process, where workers are given.
     """
     shares = min(workers or len(requests), len(requests))
+    if workers is not None and (shares <= 1 or len(neighbours) < min_neighbours):
+        return partial(metis_partitions, starts, neighbours, requests, weights)
     pending = [submit(metis_partitions, starts, neighbours, requests[each::shares], weights) for each in range(shares)]
 
     def result() -> list[NDArray[np.int64]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,6 +144,17 @@ class AuditResult:
     notes: tuple[str, ...] = ()
 
 
+class AuditOptions(TypedDict):
+    """Options of an audit, as `statistical_audit` describes them."""
+
+    trials: int
+    rng: np.random.Generator
+    claim: NotRequired[float | None]
+    confidence: NotRequired[float]
+    fresh_processes: NotRequired[bool]
+    progress: NotRequired[Callable[[int], None]]
+
+
 def statistical_audit(
     mechanism: Mechanism,
     *,
@@ -184,9 +195,8 @@ def statistical_audit(
     True
     """
     claim = mechanism.privacy_loss.under(NeighbourRelation.USER_LEVEL) if claim is None else claim
-    test = _Test(claim, confidence, NeighbourRelation.USER_LEVEL, fresh_processes)
-    source = MechanismSource.of(mechanism, _most_records(trials), rng)
-    return _audit(source, test, trials, rng, progress)
+    test = _Test(trials, rng, claim, confidence, fresh_processes, progress)
+    return _audit(MechanismSource.of(mechanism, test.most_records, rng), test)
 
 
 def audit_randomizer(
@@ -223,9 +233,8 @@ def audit_randomizer(
     >>> audit_randomizer(lie, [0, 1], claim=1.0, trials=20_000).refuted  # the truth is ln 4 = 1.39
     True
     """
-    test = _Test(claim, confidence, NeighbourRelation.USER_LEVEL, fresh_processes)
-    source = FunctionSource(randomizer, _two_or_more(records))
-    return _audit(source, test, trials, rng or np.random.default_rng(), progress)
+    test = _Test(trials, rng or np.random.default_rng(), claim, confidence, fresh_processes, progress)
+    return _audit(FunctionSource(_two_or_more(records), randomizer), test)
 
 
 def audit_command(
@@ -251,21 +260,14 @@ def audit_command(
         confidence: confidence of the result.
         progress: called with the number of reports drawn since the last call.
     """
-    test = _Test(claim, confidence, NeighbourRelation.USER_LEVEL, fresh_processes=True)
-    source = CommandSource(command, _two_or_more(records))
-    return _audit(source, test, trials, rng or np.random.default_rng(), progress)
+    test = _Test(trials, rng or np.random.default_rng(), claim, confidence, progress=progress)
+    return _audit(CommandSource(_two_or_more(records), command), test)
 
 
 def statistical_list_audit(
     waves: Sequence[NeighbourMechanism],
     relation: ListRelation,
-    *,
-    trials: int,
-    rng: np.random.Generator,
-    claim: float | None = None,
-    confidence: float = 0.99,
-    fresh_processes: bool = True,
-    progress: Callable[[int], None] = lambda drawn: None,
+    **options: Unpack[AuditOptions],
 ) -> AuditResult:
     """Test the epsilon of all waves of answers about a list, as `statistical_audit` does for records.
 
@@ -275,28 +277,17 @@ def statistical_list_audit(
     Args:
         waves: mechanism of each wave.
         relation: relation between lists.
-        trials: number of people to draw the answers of.
-        rng: random generator of the answers.
-        claim: the epsilon to test. Default: the exact one of all waves together.
-        confidence: confidence of the result.
-        fresh_processes: whether to look for fixed seeds; it takes about a second.
-        progress: called with the number of trials since the last call.
+        options: trials (people), generator and the rest, as of `statistical_audit`. The claim is by default the exact
+            epsilon of all waves together.
     """
-    claim = ListLoss.sum_of(each.list_loss for each in waves).under(relation) if claim is None else claim
-    test = _Test(claim, confidence, relation, fresh_processes)
-    return _audit(ListSource.of(waves, relation, _most_records(trials)), test, trials, rng, progress)
+    test = _Test.of(ListLoss.sum_of(each.list_loss for each in waves).under(relation), relation, options)
+    return _audit(ListSource.of(waves, relation, test.most_records), test)
 
 
 def statistical_turns_audit(
     waves: Sequence[NeighbourMechanism],
     relation: ListRelation,
-    *,
-    trials: int,
-    rng: np.random.Generator,
-    claim: float | None = None,
-    confidence: float = 0.99,
-    fresh_processes: bool = True,
-    progress: Callable[[int], None] = lambda drawn: None,
+    **options: Unpack[AuditOptions],
 ) -> dict[tuple[int, ...], AuditResult]:
     """Test the epsilon of waves in turns, as `statistical_list_audit` does: each person answers one wave.
 
@@ -307,12 +298,8 @@ def statistical_turns_audit(
     Args:
         waves: mechanism of each wave. Waves that ask alike are drawn once.
         relation: relation between lists.
-        trials: number of people to draw an answer of, for each wave.
-        rng: random generator of the answers.
-        claim: the epsilon to test. Default: the exact one of the dearest wave.
-        confidence: confidence of each result.
-        fresh_processes: whether to look for fixed seeds.
-        progress: called with the number of trials since the last call.
+        options: trials (people for each wave), generator and the rest, as of `statistical_audit`. The claim is by
+            default the exact epsilon of the dearest wave.
 
     Returns:
         The result of each wave, by its number from 1; waves that ask alike share one.
@@ -323,33 +310,31 @@ def statistical_turns_audit(
     >>> {numbers: round(each.claim, 6) for numbers, each in found.items()}
     {(1, 3): 4.0, (2,): 4.0}
     """
-    claim = ListLoss.largest_of(each.list_loss for each in waves).under(relation) if claim is None else claim
+    if options.get("claim") is None:
+        options["claim"] = ListLoss.largest_of(each.list_loss for each in waves).under(relation)
     alike: dict[NeighbourMechanism, list[int]] = {}
     for number, mechanism in enumerate(waves, start=1):
         alike.setdefault(mechanism, []).append(number)
-    return {
-        tuple(numbers): statistical_list_audit(
-            (mechanism,),
-            relation,
-            trials=trials,
-            rng=rng,
-            claim=claim,
-            confidence=confidence,
-            fresh_processes=fresh_processes,
-            progress=progress,
-        )
-        for mechanism, numbers in alike.items()
-    }
+    return {tuple(each): statistical_list_audit((mechanism,), relation, **options) for mechanism, each in alike.items()}
 
 
 @dataclass(frozen=True)
 class _Test:
-    """What is tested: a claim under a relation, with a confidence, and whether fixed seeds are looked for."""
+    """What is tested: a claim under a relation, with a number of draws and a confidence."""
 
+    trials: int
+    rng: np.random.Generator
     claim: float
-    confidence: float
-    relation: Relation
-    fresh_processes: bool
+    confidence: float = 0.99
+    fresh_processes: bool = True
+    progress: Callable[[int], None] = lambda drawn: None
+    relation: Relation = NeighbourRelation.USER_LEVEL
+
+    @classmethod
+    def of(cls, exact: float, relation: Relation, options: Mapping[str, Any]) -> _Test:
+        """Return the test with these options; without a claim, the exact epsilon is tested."""
+        claim = options.get("claim")
+        return cls(**{**options, "claim": exact if claim is None else claim, "relation": relation})
 
     def __post_init__(self) -> None:
         if not self.claim >= 0:
@@ -357,12 +342,12 @@ class _Test:
         if not 0 < self.confidence < 1:
             raise BudgetError(f"confidence is {self.confidence}: it must lie between 0 and 1")
 
-
-def _most_records(trials: int) -> int:
-    """Return the largest number of records that this number of draws can be divided among."""
-    if trials < 1000:
-        raise BudgetError(f"trials is {trials}: an audit needs at least 1000 to say anything")
-    return min(MOST_RECORDS, trials // _DRAWS_OF_A_RECORD)
+    @property
+    def most_records(self) -> int:
+        """Largest number of records that the draws can be divided among."""
+        if self.trials < 1000:
+            raise BudgetError(f"trials is {self.trials}: an audit needs at least 1000 to say anything")
+        return min(MOST_RECORDS, self.trials // _DRAWS_OF_A_RECORD)
 
 
 def _two_or_more(records: Sequence[Any]) -> tuple[Any, ...]:
@@ -371,16 +356,15 @@ def _two_or_more(records: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(records)
 
 
-def _audit(
-    source: Source, test: _Test, trials: int, rng: np.random.Generator, progress: Callable[[int], None]
-) -> AuditResult:
+def _audit(source: Source, test: _Test) -> AuditResult:
     """Draw, learn, nominate, and test."""
-    if source.num_records > _most_records(trials):
+    trials, rng = test.trials, test.rng
+    if source.num_records > test.most_records:
         raise BudgetError(
-            f"there are {source.num_records} records: at {trials} draws an audit takes at most {_most_records(trials)}"
+            f"there are {source.num_records} records: at {trials} draws an audit takes at most {test.most_records}"
         )
     error = (1 - test.confidence) / (1 + source.states + test.fresh_processes)
-    draws = _Draws(source, rng, progress)
+    draws = _Draws(source, rng, test.progress)
     learning, nominating = (int(trials * share) for share in (_LEARNING_SHARE, _NOMINATING_SHARE))
     everyone = tuple(range(source.num_records))
     learned = Learned.fit(draws.draw(everyone, learning), draws.sizes, source.num_records)

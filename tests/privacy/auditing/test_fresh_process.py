@@ -35,7 +35,7 @@ def test_a_mechanism_that_prints_is_tested_like_others() -> None:
 
 
 def test_a_function_without_a_name_cannot_be_tested() -> None:
-    assert repeats_p_value(FunctionSource(lambda record: record, (0, 1))) is None
+    assert repeats_p_value(FunctionSource((0, 1), lambda record: record)) is None
 
 
 NUMBERED = """
@@ -52,6 +52,6 @@ def test_the_number_of_a_line_is_no_noise_and_a_seed_beside_it_is_found(
 ) -> None:
     program = tmp_path / "numbered.py"
     program.write_text(NUMBERED.replace("{seed}", seed), encoding="utf-8")
-    found = repeats_p_value(CommandSource(f"{sys.executable} {program}", ("0", "1")))
+    found = repeats_p_value(CommandSource(("0", "1"), f"{sys.executable} {program}"))
     assert found is not None
     assert (found < 1e-6) is is_found

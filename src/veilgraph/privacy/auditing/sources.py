@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from itertools import combinations
 from math import prod
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,8 @@ class Drawn:
         return found
 
 
-class Source(Protocol):
+@dataclass(frozen=True)
+class Source(ABC):
     """A randomizer, the records that it is tried on, and which of them are neighbours.
 
     Attributes:
@@ -72,25 +74,30 @@ class Source(Protocol):
         starts_processes: whether each draw runs in a process of its own.
     """
 
-    states: ClassVar[bool]
-    starts_processes: ClassVar[bool]
+    states: ClassVar[bool] = False
+    starts_processes: ClassVar[bool] = False
 
     @property
+    @abstractmethod
     def num_records(self) -> int:
         """Number of records."""
 
     @property
     def groups(self) -> list[tuple[int, ...]]:
-        """Groups of records of which any two are neighbours: pairs, and larger ones."""
+        """Groups of records of which any two are neighbours: by default all records, and all pairs of them."""
+        return all_pairs(self.num_records)
 
+    @abstractmethod
     def draw(self, numbers: NDArray[np.int64], *, rng: RandomIntegers) -> Drawn:
         """Draw one report of each of these records, [reports]."""
 
+    @abstractmethod
     def chunk(self) -> int:
         """Return how many reports are drawn at once."""
 
     def made_again(self) -> Source:
-        """Return an equal source without what was drawn or seeded when this one was made."""
+        """Return an equal source without what was drawn or seeded when this one was made; by default the same."""
+        return self
 
 
 def all_pairs(count: int) -> list[tuple[int, ...]]:
@@ -104,11 +111,10 @@ def all_pairs(count: int) -> list[tuple[int, ...]]:
 
 
 @dataclass(frozen=True)
-class MechanismSource:
+class MechanismSource(Source):
     """A mechanism on some of its records."""
 
     states: ClassVar[bool] = True
-    starts_processes: ClassVar[bool] = False
 
     mechanism: Mechanism
     records: tuple[Record, ...]
@@ -132,11 +138,6 @@ class MechanismSource:
     def num_records(self) -> int:
         """Number of records."""
         return len(self.records)
-
-    @property
-    def groups(self) -> list[tuple[int, ...]]:
-        """All records, and all pairs: at user level any two are neighbours."""
-        return all_pairs(len(self.records))
 
     def chunk(self) -> int:
         """Return how many reports are drawn at once."""
@@ -202,11 +203,10 @@ def _spread(values: Record, rng: np.random.Generator) -> Record:
 
 
 @dataclass(frozen=True)
-class ListSource:
+class ListSource(Source):
     """Answers of all waves about neighbour lists that differ as a relation says, in the first columns or in others."""
 
     states: ClassVar[bool] = True
-    starts_processes: ClassVar[bool] = False
 
     waves: tuple[NeighbourMechanism, ...]
     relation: ListRelation
@@ -265,33 +265,27 @@ class ListSource:
 
 
 @dataclass(frozen=True)
-class FunctionSource:
-    """A function that makes one report of one record, of anybody's making."""
+class _ForeignSource(Source):
+    """A randomizer of anybody's making, which has randomness of its own; it is imported or started again as it is."""
 
-    states: ClassVar[bool] = False
-    starts_processes: ClassVar[bool] = False
-
-    randomizer: Randomizer
-    records: tuple[object, ...]
-    reader: ReportReader = field(default_factory=ReportReader, compare=False)
+    records: tuple[Any, ...]
+    reader: ReportReader = field(default_factory=ReportReader, compare=False, kw_only=True)
 
     @property
     def num_records(self) -> int:
         """Number of records."""
         return len(self.records)
 
-    @property
-    def groups(self) -> list[tuple[int, ...]]:
-        """All records, and all pairs."""
-        return all_pairs(len(self.records))
+
+@dataclass(frozen=True)
+class FunctionSource(_ForeignSource):
+    """A function that makes one report of one record."""
+
+    randomizer: Randomizer
 
     def chunk(self) -> int:
         """Return how many reports are drawn at once."""
         return 20_000
-
-    def made_again(self) -> FunctionSource:
-        """Return this source: a function is imported again."""
-        return self
 
     def draw(self, numbers: NDArray[np.int64], *, rng: RandomIntegers) -> Drawn:
         """Draw one report of each of these records, [reports]; the function has randomness of its own."""
@@ -300,33 +294,16 @@ class FunctionSource:
 
 
 @dataclass(frozen=True)
-class CommandSource:
+class CommandSource(_ForeignSource):
     """A command that reads records as lines and writes a report of each as a line: JSON, or any text."""
 
-    states: ClassVar[bool] = False
     starts_processes: ClassVar[bool] = True
 
     command: str
-    records: tuple[str, ...]
-    reader: ReportReader = field(default_factory=ReportReader, compare=False)
-
-    @property
-    def num_records(self) -> int:
-        """Number of records."""
-        return len(self.records)
-
-    @property
-    def groups(self) -> list[tuple[int, ...]]:
-        """All records, and all pairs."""
-        return all_pairs(len(self.records))
 
     def chunk(self) -> int:
         """Return how many reports are drawn at once: each run of the command is a process."""
         return 500_000
-
-    def made_again(self) -> CommandSource:
-        """Return this source: a command starts again."""
-        return self
 
     def draw(self, numbers: NDArray[np.int64], *, rng: RandomIntegers) -> Drawn:
         """Run the command on these records, [reports]."""

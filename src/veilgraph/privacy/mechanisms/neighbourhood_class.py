@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.neighbourhood import ADDED_IN_WORDS, Sums, check_classes, check_sums
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection, SubsetTable
-from veilgraph.privacy.mechanisms.wire import SetReports, chance_text, check_integers, read_parts
-from veilgraph.privacy.strict_json import expect_whole, number_text
+from veilgraph.privacy.mechanisms.wire import SetReports, chance_text
 
 
 @dataclass(frozen=True)
@@ -106,20 +105,6 @@ class NeighbourhoodClass(SetReports):
         """
         rest = (0,) * (self.num_classes - 2)
         return ((2, 1, *rest), (2, 4, *rest)) if relation is ListRelation.ONE_ENTRY else ((3, 0, *rest), (0, 3, *rest))
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """Part of the campaign document."""
-        table = {"size": self.set_size, "table": self.table.document}
-        return {"mechanism": self.wire_name, "epsilon": number_text(self.epsilon), **table}
-
-    @classmethod
-    def read(cls, stated: object, where: str, num_classes: int) -> Self:
-        """Read the part of a document; refuse integers that do not follow from its epsilon."""
-        parts, epsilon = read_parts(stated, {"size", "table"}, where)
-        answer = cls(num_classes, epsilon, expect_whole(parts["size"], f"{where}.size", 1, num_classes - 1))
-        check_integers(answer, parts, where)
-        return answer
 
     def check_asked(self, *, classes: int, people: int) -> None:
         """Refuse a campaign with another number of classes."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,7 @@ from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
 from veilgraph.privacy.mechanisms.integer_table import DIGITS, LARGEST_EPSILON, IntegerTable, log_ratio
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
-from veilgraph.privacy.mechanisms.wire import SetReports, chance_text, check_integers, read_parts
-from veilgraph.privacy.strict_json import expect_whole, number_text
+from veilgraph.privacy.mechanisms.wire import SetReports, chance_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,20 +170,6 @@ class SubsetSelection(OneValue, SetReports):
             # The position counts the classes other than the true one.
             named[people, position + (position >= truths)] |= taken
         return self._masks(named)
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """Part of the campaign document."""
-        table = {"size": self.set_size, "table": self.table.document}
-        return {"mechanism": self.wire_name, "epsilon": number_text(self.epsilon), **table}
-
-    @classmethod
-    def read(cls, stated: object, where: str, domain_size: int) -> Self:
-        """Read the part of a document; refuse integers that do not follow from its epsilon."""
-        parts, epsilon = read_parts(stated, {"size", "table"}, where)
-        mechanism = cls(domain_size, epsilon, expect_whole(parts["size"], f"{where}.size", 1, domain_size - 1))
-        check_integers(mechanism, parts, where)
-        return mechanism
 
     def method_in_words(self, question: str) -> str:
         """Say to people how a device randomizes the answer to a question."""

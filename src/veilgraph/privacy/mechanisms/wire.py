@@ -12,14 +12,14 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import lt
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import CampaignError, DomainError, ReportError
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
-from veilgraph.privacy.strict_json import expect_choice, expect_number, expect_object
+from veilgraph.privacy.strict_json import expect_choice, expect_number, expect_object, expect_whole, number_text
 
 F = TypeVar("F")
 
@@ -204,13 +204,30 @@ class SetReports:
     Many are an array of bit masks, [reports, ceil(k / 64)]: class c is bit c % 64 of word c // 64.
     """
 
+    wire_name: ClassVar[str]
     domain_size: int
+    epsilon: float
     table: Any
 
     @property
     def set_size(self) -> int:
         """Number of classes that a report names, w."""
         return int(self.table.size)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Part of the campaign document."""
+        table = {"size": self.set_size, "table": self.table.document}
+        return {"mechanism": self.wire_name, "epsilon": number_text(self.epsilon), **table}
+
+    @classmethod
+    def read(cls, stated: object, where: str, domain_size: int) -> Self:
+        """Read the part of a document; refuse integers that do not follow from its epsilon."""
+        parts, epsilon = read_parts(stated, {"size", "table"}, where)
+        size = expect_whole(parts["size"], f"{where}.size", 1, domain_size - 1)
+        mechanism: Any = cls(domain_size, epsilon, size)  # type: ignore[call-arg]  # of its subclasses
+        check_integers(mechanism, parts, where)
+        return mechanism  # type: ignore[no-any-return]
 
     def named(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which classes each report names, [people, classes]; no class where there is no report."""
