@@ -65,19 +65,23 @@ def test_the_vectors_are_what_the_script_writes() -> None:
     assert make_neighbour_vectors.make_turns() == make_neighbour_vectors.TURNS_PATH.read_text(encoding="utf-8")
 
 
-def test_the_vectors_of_turns_have_characters_of_every_length_and_most_waves_of_few() -> None:
-    assert {len(character.encode()) for each in TURNS for character in each["id"]} == {1, 2, 3, 4}
-    for turns in (2, 3, 4):
-        assert {each["wave"] for each in TURNS if each["turns"] == turns} == set(range(1, turns + 1))
-
-
 @needs_node
-def test_the_browser_computes_the_same_turns() -> None:
-    assert in_node("turnOf", TURNS) == [{"result": each["wave"]} for each in TURNS]
+def test_a_stranger_adds_nothing_and_an_entry_that_is_no_name_is_refused_and_not_named() -> None:
+    for table in (TABLE, None):
+        files = published(3, 3, table) | {"mechanism": None}
+        cases = [{"list": ["a0"]}, *({"list": ["a0", other]} for other in ("a6161", "", "a0\n", "a", "\ud800"))]
+        (reply,) = in_node("neighbours", [files | {"cases": cases}])
+        assert reply["result"] == reply["result"][:1] * 6
+        for reply in in_node("neighbours", [files | {"cases": [{"list": ["a0", no]}]} for no in (0, None, ["a0"])]):
+            assert reply["error"] == "The list of neighbours holds something that is not a name."
 
 
 @needs_node
 def test_any_person_has_the_turn_that_the_last_two_bytes_of_their_hash_give() -> None:
+    assert {len(character.encode()) for each in TURNS for character in each["id"]} == {1, 2, 3, 4}
+    for turns in (2, 3, 4):
+        assert {each["wave"] for each in TURNS if each["turns"] == turns} == set(range(1, turns + 1))
+    assert in_node("turnOf", TURNS) == [{"result": each["wave"]} for each in TURNS]
     names = names_of(2_000)
     found = [reply["result"] for reply in in_node("turnOf", [{"id": name, "turns": 4} for name in names])]
     rows = [int.from_bytes(hashlib.sha256(name.encode()).digest()[30:], "big") for name in names]
@@ -291,10 +295,10 @@ BAD_FILES: dict[str, dict[str, Any]] = {
 
 
 @needs_node
-@pytest.mark.parametrize("damage", BAD_FILES)
-def test_what_is_published_and_does_not_fit_is_refused_before_anybody_is_looked_up(damage: str) -> None:
-    (reply,) = in_node("neighbours", [request(TABLE, cases=[{"list": []}]) | BAD_FILES[damage]])
-    assert "get it again" in reply["error"]
+def test_what_is_published_and_does_not_fit_is_refused_before_anybody_is_looked_up() -> None:
+    asked = request(TABLE, cases=[{"list": []}])
+    for name, reply in zip(BAD_FILES, in_node("neighbours", [asked | bad for bad in BAD_FILES.values()]), strict=True):
+        assert "get it again" in reply["error"], name
     (reply,) = in_node("neighbours", [request(TABLE, cases=[{"list": names_of(3)[:1]}]) | publishing()])
     assert reply["result"][0]["sums"] == [60, 0, 0]
 
@@ -320,22 +324,3 @@ def test_as_many_people_as_the_format_allows_are_asked_for_a_word_each() -> None
     assert reply["result"] == [
         {"rows": [0, people - 1], "answer": text_of([0, people - 1], people), "consumed": people}
     ]
-
-
-@needs_node
-@pytest.mark.parametrize("without_table", [False, True])
-@pytest.mark.parametrize("stranger", ["a6161", "", "a0\n", "a", "\ud800"])
-def test_a_neighbour_who_is_not_in_the_table_adds_nothing(stranger: str, without_table: bool) -> None:
-    files = published(3, 3, None if without_table else TABLE)
-    cases = [{"list": ["a0", stranger]}, {"list": ["a0"]}]
-    (reply,) = in_node("neighbours", [files | {"mechanism": None, "cases": cases}])
-    assert reply["result"][0] == reply["result"][1]
-
-
-@needs_node
-@pytest.mark.parametrize("without_table", [False, True])
-@pytest.mark.parametrize("entry", [0, None, ["a0"]])
-def test_an_entry_that_is_no_name_is_refused_and_not_named(entry: Any, without_table: bool) -> None:
-    files = published(3, 3, None if without_table else TABLE)
-    (reply,) = in_node("neighbours", [files | {"mechanism": None, "cases": [{"list": ["a0", entry]}]}])
-    assert reply["error"] == "The list of neighbours holds something that is not a name."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -51,13 +50,6 @@ def test_a_clock_without_a_zone_is_refused(tmp_path: Path) -> None:
         ask(BINARY.to_json(), tmp_path, Untouchable(), now=datetime(2026, 1, 1))
 
 
-def test_a_campaign_above_the_persons_limit_is_refused_before_the_record_is_touched(tmp_path: Path) -> None:
-    """The binary campaign costs 2 * 0.5 + 1 = 2 at user level: exactly that is accepted, less is not."""
-    with pytest.raises(CampaignError, match=r"above your limit of 1\.99"):
-        ask(BINARY.to_json(), tmp_path, Untouchable(), max_epsilon=1.99)
-    assert ask(BINARY.to_json(), tmp_path, max_epsilon=2)
-
-
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), True, None, "5"])
 def test_an_invalid_limit_is_refused(limit: Any, tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match="max_epsilon"):
@@ -83,16 +75,17 @@ def test_the_client_computes_the_guarantee_that_the_mechanisms_claim(name: str) 
 
 
 def test_an_unclosed_text_of_quotation_marks_is_refused_at_once() -> None:
-    """The depth of brackets is counted in one pass: from each mark on, these 128 kB would be read for a minute."""
-    begun = time.monotonic()
+    """The depth of brackets is counted in one pass: from each mark on, these 2 MB would be read for hours."""
     with pytest.raises(CampaignError, match="not readable"):
-        verify('["' + '\\"' * 2**16, max_epsilon=1, now=BEFORE)
-    assert time.monotonic() - begun < 10
+        verify('["' + '\\"' * 2**20, max_epsilon=1, now=BEFORE)
 
 
-def test_a_campaign_is_verified_against_a_limit_before_anything_else_is_known() -> None:
+def test_a_campaign_is_verified_against_a_limit_before_anything_else_is_known(tmp_path: Path) -> None:
     """The binary campaign costs exactly 2; who verifies it with less is told so, and not only who answers."""
     assert verify(BINARY.to_json(), max_epsilon=2, now=BEFORE).epsilon == pytest.approx(2, abs=1e-12)
     for limit in (1.999_999, 1e-9):
         with pytest.raises(CampaignError, match=r"a report would cost epsilon 2\.0000 .* above your limit"):
             verify(BINARY.to_json(), max_epsilon=limit, now=BEFORE)
+    with pytest.raises(CampaignError, match=r"above your limit of 1\.99"):
+        ask(BINARY.to_json(), tmp_path, Untouchable(), max_epsilon=1.99)
+    assert ask(BINARY.to_json(), tmp_path, max_epsilon=2)

@@ -29,7 +29,18 @@ from tests.support.neighbour_series import (
     first_document,
     waves_of,
 )
-from tests.support.participant_page import CHECK, SUBMIT, Collector, ready, serving, shown
+from tests.support.participant_page import (
+    CHECK,
+    SUBMIT,
+    Collector,
+    click,
+    deliver,
+    ready,
+    review,
+    serving,
+    shown,
+    words,
+)
 from tests.support.running_collector import collector_of, listening
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbours.next_wave import NextWave
@@ -62,10 +73,6 @@ def fill(contacts: str, limit: float | None = None) -> str:
     return area + typed + "document.getElementById('consent').click();" + SUBMIT
 
 
-def text(page: Page, name: str) -> str:
-    return str(page.run(f"document.getElementById('{name}').textContent"))
-
-
 def levels(page: Page) -> list[str]:
     found: list[str] = page.run("[...document.querySelectorAll('#levels li strong')].map(each => each.textContent)")
     return found
@@ -79,19 +86,17 @@ def test_a_person_names_contacts_sees_the_answer_and_sends_it_alone(page: Page, 
         ready(page, collector.url + INVITATION, width=width, dark=dark)
         assert levels(page) == ["almost certain", "74 in 100", "89 in 100"]
         assert shown(page, "weak")
-        assert "Your whole list is not protected" in text(page, "weak")
-        assert "2.72 times as likely" in text(page, "exact")  # e^1
-        assert "protected by what they send" in text(page, "unprotected")
+        assert "Your whole list is not protected" in words(page, "weak")
+        assert "2.72 times as likely" in words(page, "exact")  # e^1
+        assert "protected by what they send" in words(page, "unprotected")
         assert page.run("document.documentElement.scrollWidth") == width
-        page.run(fill("u1\r\n ü \n\nu1\n", limit=1.5))
-        page.until("!document.getElementById('review').hidden")
-        assert "this round costs 1, and your rounds before: 0" in text(page, "cost")
+        review(page, fill("u1\r\n ü \n\nu1\n", limit=1.5))
+        assert "this round costs 1, and your rounds before: 0" in words(page, "cost")
         assert collector.received == [], "sent before the person agreed"
         assert page.run("document.documentElement.scrollWidth") == width
         assert page.run("document.querySelector('#rows td').textContent") == "2 contacts"
         said = page.run("[...document.querySelectorAll('#rows .set li')].map(item => item.textContent)")
-        page.run("document.getElementById('send').click()")
-        page.until("!document.getElementById('done').hidden")
+        deliver(page)
         ((node, token, report),) = collector.received
         assert (node, token) == ("u0", "Bearer t0ken")
         assert set(report) == {"answer", "campaign", "node"}
@@ -112,31 +117,17 @@ def test_a_class_is_explained_and_needs_no_second_limit(page: Page) -> None:
         assert levels(page) == ["89 in 100", "89 in 100", "99 in 100"]
         assert not shown(page, "weak")
         assert page.run("document.getElementById('contact-limit')") is None
-        assert text(page, "meaning").startswith("What is sent names 1 of the 3 possible answers to label.")
-        assert "2 in all" in text(page, "rounds")
-        assert "Together with the answer to" in text(page, "rounds")
-        assert "it cannot be taken back" in text(page, "published")
-        assert text(page, "round") == "Round 2, about your contacts."
-        page.run(fill(""))
-        page.until("!document.getElementById('review').hidden")
+        assert words(page, "meaning").startswith("What is sent names 1 of the 3 possible answers to label.")
+        assert "2 in all" in words(page, "rounds")
+        assert "Together with the answer to" in words(page, "rounds")
+        assert "it cannot be taken back" in words(page, "published")
+        assert words(page, "round") == "Round 2, about your contacts."
+        review(page, fill(""))
         assert page.run("document.querySelector('#rows td').textContent") == "0 contacts"
-        page.run("document.getElementById('send').click()")
-        page.until("!document.getElementById('done').hidden")
+        deliver(page)
         assert len(collector.received[0][2]["answer"]) == 1
-        assert "never draw others for this round" in text(page, "kept")
+        assert "never draw others for this round" in words(page, "kept")
         assert page.complaints == []
-
-
-def test_a_kept_answer_is_shown_again_without_the_list(page: Page) -> None:
-    with serving_wave(waves_of(CLASS)[1]) as collector:
-        ready(page, collector.url + INVITATION)
-        page.run(fill("u1\nu2"))
-        page.until("!document.getElementById('review').hidden")
-        said = text(page, "raw")
-        ready(page, collector.url + INVITATION)
-        assert not shown(page, "form")
-        assert page.run("document.querySelectorAll('#rows td').length") == 1, "the list was kept"
-        assert text(page, "raw") == said
 
 
 # --- Names to choose from --------------------------------------------------------------------------------------------
@@ -186,11 +177,10 @@ def test_contacts_are_chosen_by_name_and_the_server_learns_no_name(page: Page, t
         page.run("document.querySelector('#contact-chosen button').click()")
         page.run(CHECK)
         page.until("!document.getElementById('checking').hidden")
-        assert "فاطمة حسن (u3)" in text(page, "entered")
-        assert "Zoë" not in text(page, "entered")
+        assert "فاطمة حسن (u3)" in words(page, "entered")
+        assert "Zoë" not in words(page, "entered")
         assert not shown(page, "unlisted")
-        page.run("document.getElementById('consent').click();" + SUBMIT)
-        page.until("!document.getElementById('review').hidden")
+        review(page, "document.getElementById('consent').click();" + SUBMIT)
         # Once that there are names, once all of them, for the person who answers: the contacts are in no request.
         assert collector.names_asked == [("/v1/contact-names", None), ("/v1/contact-names/u0", "Bearer t0ken")]
         kept = page.run("JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
@@ -208,12 +198,11 @@ def test_the_names_are_asked_for_by_who_searches_and_forgotten_with_the_person(p
             "field.dispatchEvent(new Event('input')); })()"
         )
         page.until("!document.getElementById('problem').hidden")
-        assert "enter the code" in text(page, "problem")
+        assert "enter the code" in words(page, "problem")
         ready(page, collector.url + INVITATION)
         search(page, "anna")
         choose(page)
-        page.run(fill("u1"))
-        page.until("!document.getElementById('review').hidden")
+        review(page, fill("u1"))
         page.run("document.querySelector('#review .someone').click()")
         page.until("!document.getElementById('form').hidden")
         assert chosen(page) == []
@@ -241,12 +230,11 @@ def test_a_person_sees_how_many_people_a_changed_list_names_and_sends_it(page: P
     with serving_list(3000, 2.0) as (collector, wave):
         ready(page, collector.url + INVITATION, width=width, dark=dark)
         assert levels(page) == ["almost certain", "89 in 100", "99 in 100"]
-        assert "who your contacts are, taken together" in text(page, "weak")
-        assert "7.39 times as likely" in text(page, "exact")  # e^2
-        page.run(fill("u1\nu2\n u1 ", limit=2.5))
-        page.until("!document.getElementById('review').hidden")
+        assert "who your contacts are, taken together" in words(page, "weak")
+        assert "7.39 times as likely" in words(page, "exact")  # e^2
+        review(page, fill("u1\nu2\n u1 ", limit=2.5))
         assert collector.received == [], "sent before the person agreed"
-        assert text(page, "explained-label") == (
+        assert words(page, "explained-label") == (
             "Of all 3000 participants, what is sent names some. Each of your contacts is named with a chance of 89 in "
             "100. Every other participant can be named by chance, too; on average this happens to 358 of them. So "
             "someone who is named need not be a contact of yours."
@@ -254,10 +242,9 @@ def test_a_person_sees_how_many_people_a_changed_list_names_and_sends_it(page: P
         entered, said = page.run("[...document.querySelectorAll('#rows td')].map(cell => cell.textContent)")
         assert entered == "2 contacts"
         assert page.run("document.documentElement.scrollWidth") == width
-        assert "under “Exactly what is sent”" in text(page, "explained")
-        shown_in_full = json.loads(text(page, "raw"))
-        page.run("document.getElementById('send').click()")
-        page.until("!document.getElementById('done').hidden")
+        assert "under “Exactly what is sent”" in words(page, "explained")
+        shown_in_full = json.loads(words(page, "raw"))
+        deliver(page)
         ((_, _, report),) = collector.received
         assert report == shown_in_full
         assert (report["campaign"], report["node"]) == (wave.id, "u0")
@@ -289,22 +276,20 @@ def test_the_page_claims_of_a_list_nothing_that_is_true_of_beliefs_alone(page: P
             "possible answers",
         ):
             assert untrue not in everything, untrue
-        assert "Only the changed list is sent" in text(page, "how-sure")
-        assert "chance alone decides who is named" in text(page, "contacts-help")
-        assert "a list that chance has changed" in text(page, "stay")
-        assert "with a chance of 96 in 100" in text(page, "meaning")  # e^3 / (1 + e^3), rounded up
-        assert "this happens to 0.28 of them. So someone" in text(page, "meaning")  # 6 / (1 + e^3)
+        assert "Only the changed list is sent" in words(page, "how-sure")
+        assert "chance alone decides who is named" in words(page, "contacts-help")
+        assert "a list that chance has changed" in words(page, "stay")
+        assert "with a chance of 96 in 100" in words(page, "meaning")  # e^3 / (1 + e^3), rounded up
+        assert "this happens to 0.28 of them. So someone" in words(page, "meaning")  # 6 / (1 + e^3)
 
 
 def test_where_hardly_anybody_is_named_by_chance_the_page_promises_no_doubt(page: Page) -> None:
     with serving_list(100, 20.0) as (collector, wave):
         ready(page, collector.url + INVITATION)
-        assert text(page, "meaning").endswith("this happens to 0 of them.")
-        page.run(fill("", limit=21))
-        page.until("!document.getElementById('review').hidden")
+        assert words(page, "meaning").endswith("this happens to 0 of them.")
+        review(page, fill("", limit=21))
         assert page.run("document.querySelector('#rows td:last-child').textContent") == "0 participants are named"
-        page.run("document.getElementById('send').click()")
-        page.until("!document.getElementById('done').hidden")
+        deliver(page)
         nobody = base64.urlsafe_b64encode(bytes(-(-100 // 8))).decode().rstrip("=")
         assert collector.received[0][2] == {"answer": nobody, "campaign": wave.id, "node": "u0"}
 
@@ -324,15 +309,14 @@ def test_a_list_is_explained_and_reviewed_in_every_language(page: Page, tag: str
         prefer(page, tag)
         ready(page, collector.url + INVITATION, width=390)
         spoken = TABLES[tag]
-        assert text(page, "how-sure") == spoken["guarantee.list"].replace("50", page.run("(50).toLocaleString()"))
-        assert text(page, "weak") == spoken["weak.list"]
-        assert text(page, "stay") == spoken["contacts.list.stay"]
-        assert text(page, "contacts-help") == spoken["contacts.list.help"]
+        assert words(page, "how-sure") == spoken["guarantee.list"].replace("50", page.run("(50).toLocaleString()"))
+        assert words(page, "weak") == spoken["weak.list"]
+        assert words(page, "stay") == spoken["contacts.list.stay"]
+        assert words(page, "contacts-help") == spoken["contacts.list.help"]
         assert page.run("document.documentElement.scrollWidth") == 390
-        page.run(fill("u7\nu8", limit=21))
-        page.until("!document.getElementById('review').hidden")
+        review(page, fill("u7\nu8", limit=21))
         assert page.run("document.querySelector('#rows td:last-child').textContent") == NAMED[tag]
-        assert spoken["review.exact"] in text(page, "explained")
+        assert spoken["review.exact"] in words(page, "explained")
         assert page.run("document.documentElement.scrollWidth") == 390
         assert "{" not in page.run("document.getElementById('review').innerText"), "a value is missing"
         assert page.complaints == []
@@ -353,7 +337,7 @@ def not_asked(page: Page, url: str, **window: Any) -> str:
     page.complaints.clear()
     page.open(url, **window)
     page.until("!document.getElementById('turn').hidden")
-    return text(page, "turn")
+    return words(page, "turn")
 
 
 @pytest.mark.parametrize("width", [1200, 390])
@@ -387,21 +371,19 @@ def test_in_turns_the_page_says_what_one_round_costs_and_counts_no_other(page: P
         ready(page, collector.url + asked_as("u1"))
         assert not shown(page, "turn")
         assert levels(page) == ["65 in 100", "53 in 100", "99 in 100"]
-        assert "in this round or answered in one before" in text(page, "levels")
-        said = text(page, "rounds")
+        assert "in this round or answered in one before" in words(page, "levels")
+        said = words(page, "rounds")
         assert said.startswith("There are 3 rounds about contacts. Each participant answers one of them")
         assert "Together with the rounds before" not in said
         assert said.endswith(
             "for that answer and your whole list, 94 in 100; for that answer and any one contact, 90 in 100."
         )
-        assert "not change them." in text(page, "once")
-        page.run(fill("u0\nu3"))
-        page.until("!document.getElementById('review').hidden")
-        page.run("document.getElementById('send').click()")
-        page.until("!document.getElementById('done').hidden")
+        assert "not change them." in words(page, "once")
+        review(page, fill("u0\nu3"))
+        deliver(page)
         ((node, _, report),) = collector.received
         assert (node, report["campaign"]) == ("u1", IN_TURNS[2].id)
-        assert "never draw others for this survey" in text(page, "kept")
+        assert "never draw others for this survey" in words(page, "kept")
         assert page.complaints == []
 
 
@@ -414,7 +396,7 @@ def test_a_name_that_is_typed_decides_whose_turn_it_is_and_can_be_corrected(page
         assert not shown(page, "turn")
         page.run(f"document.getElementById('contacts').value = 'u3'; {{{typed.format('u0')}{change}}}")
         page.until("!document.getElementById('turn').hidden")
-        assert "yours was round 1 of 3" in text(page, "turn")
+        assert "yours was round 1 of 3" in words(page, "turn")
         for part in ("asking", "checking", "guarantee", "points"):
             assert not shown(page, part), part
         for part in ("name-field", "code-field"):
@@ -437,24 +419,22 @@ def test_a_closed_round_of_other_people_is_not_the_end_of_the_survey(page: Page)
     with serving_wave(closed) as collector:
         assert "yours is round 2 of 3" in not_asked(page, collector.url + asked_as("u1"))
         assert not shown(page, "problem")
-        assert text(page, "title") == "Answer privately"
+        assert words(page, "title") == "Answer privately"
         ready(page, collector.url + asked_as("u0"))
-        assert "The survey is closed" in text(page, "problem")
+        assert "The survey is closed" in words(page, "problem")
         assert not shown(page, "turn")
 
 
 def test_what_was_sent_in_turn_can_be_withdrawn_in_the_rounds_of_others(page: Page) -> None:
     with serving_wave(IN_TURNS[1]) as collector:
         ready(page, collector.url + asked_as("u0"))
-        page.run(fill("u1"))
-        page.until("!document.getElementById('review').hidden")
+        review(page, fill("u1"))
         collector.campaign = IN_TURNS[2].to_json()
         not_asked(page, collector.url + asked_as("u0"))
         assert not shown(page, "review"), "a round that is over stores nothing"
         collector.campaign = IN_TURNS[1].to_json()
         ready(page, collector.url + asked_as("u0"))
-        page.run("document.getElementById('send').click()")
-        page.until("!document.getElementById('done').hidden")
+        deliver(page)
         collector.campaign = IN_TURNS[2].to_json()
         assert "yours was round 1 of 3" in not_asked(page, collector.url + asked_as("u0"))
         assert shown(page, "done")
@@ -462,24 +442,22 @@ def test_what_was_sent_in_turn_can_be_withdrawn_in_the_rounds_of_others(page: Pa
         page.run("document.getElementById('withdraw').click(); document.getElementById('sure-yes').click()")
         page.until("document.getElementById('withdraw-part').hidden")
         assert collector.withdrawn == [("u0", "Bearer t0ken")]
-        assert IN_TURNS[0].id in text(page, "signed-receipt")
+        assert IN_TURNS[0].id in words(page, "signed-receipt")
         assert not shown(page, "turn")
         ready(page, collector.url + asked_as("u0"))
-        assert "withdrawn" in text(page, "done-heading")
+        assert "withdrawn" in words(page, "done-heading")
         assert page.complaints == []
 
 
 def test_a_shared_device_adds_up_what_it_answered_in_all_rounds(page: Page) -> None:
     with serving_wave(IN_TURNS[1]) as collector:
         ready(page, collector.url + asked_as("u0"))
-        page.run(fill("u1"))
-        page.until("!document.getElementById('review').hidden")
+        review(page, fill("u1"))
         collector.campaign = IN_TURNS[2].to_json()
         ready(page, collector.url + asked_as("u1"))
         assert shown(page, "shared")
-        assert "2.6 privacy points together" in text(page, "shared-cost")
-        page.run("document.getElementById('shared-person').click();" + fill("u0"))
-        page.until("!document.getElementById('review').hidden")
+        assert "2.6 privacy points together" in words(page, "shared-cost")
+        review(page, "document.getElementById('shared-person').click();" + fill("u0"))
 
 
 @pytest.mark.parametrize("tag", TABLES)
@@ -494,8 +472,8 @@ def test_whose_turn_it_is_is_said_in_every_language(page: Page, tag: str) -> Non
             assert page.run("document.documentElement.scrollWidth") == 390
         ready(page, collector.url + asked_as("u1"), width=390)
         three = page.run("(3).toLocaleString(document.documentElement.lang)")
-        assert text(page, "rounds").startswith(TABLES[tag]["rounds.turns"].replace("{count}", three))
-        assert text(page, "levels").endswith(TABLES[tag]["level.both.turns"])
+        assert words(page, "rounds").startswith(TABLES[tag]["rounds.turns"].replace("{count}", three))
+        assert words(page, "levels").endswith(TABLES[tag]["level.both.turns"])
         assert page.run("document.documentElement.scrollWidth") == 390
         assert page.complaints == []
 
@@ -509,12 +487,11 @@ def test_a_limit_that_is_too_small_is_told_and_nothing_is_drawn(page: Page) -> N
         ready(page, collector.url + INVITATION)
         page.run(fill("u1", 0.5))
         page.until("!document.getElementById('problem').hidden")
-        assert "For a single contact this round costs 1 privacy points" in text(page, "problem")
+        assert "For a single contact this round costs 1 privacy points" in words(page, "problem")
         assert page.run(f"localStorage.getItem('veilgraph:{wave.id}')") is None
         assert page.run("document.getElementById('contacts').value") == "u1", "the list was lost"
-        page.run("document.getElementById('consent').click()")
-        page.run(fill("u1", 2.0))
-        page.until("!document.getElementById('review').hidden")
+        click(page, "consent")
+        review(page, fill("u1", 2.0))
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -528,20 +505,18 @@ def test_a_contact_who_is_not_in_the_survey_is_named_before_the_draw_to_the_pers
         page.until("!document.getElementById('checking').hidden")
         assert not shown(page, "unlisted")
         asked = collector.asked_from.copy()
-        page.run("document.getElementById('change').click()")
+        click(page, "change")
         page.run("document.getElementById('contacts').value = 'u1\\nu6161';" + CHECK)
         page.until("!document.getElementById('checking').hidden")
         assert shown(page, "unlisted")
-        assert "count for nothing in your answer" in text(page, "unlisted")
-        assert text(page, "unlisted-names") == "u6161"
+        assert "count for nothing in your answer" in words(page, "unlisted")
+        assert words(page, "unlisted-names") == "u6161"
         assert collector.asked_from == asked, "the collector learns of it"
         assert page.run(f"localStorage.getItem('veilgraph:{wave.id}')") is None, "drawn before the person agreed"
-        page.run("document.getElementById('consent').click(); document.getElementById('draw').click()")
-        page.until("!document.getElementById('review').hidden")
+        review(page, "document.getElementById('consent').click(); document.getElementById('draw').click()")
         assert "6161" not in page.run("JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
         assert page.run("document.documentElement.scrollWidth") == width
-        page.run("document.getElementById('send').click()")
-        page.until("!document.getElementById('done').hidden")
+        deliver(page)
         assert "6161" not in json.dumps(collector.received)
         assert page.complaints == []
 
@@ -552,7 +527,7 @@ def test_a_mistyped_name_is_told_before_anything_is_drawn(page: Page) -> None:
         ready(page, collector.url + asked_as("nobody"))
         page.run(fill("u1", 2.0))
         page.until("!document.getElementById('problem').hidden")
-        assert "Your participant name is not among those who take part" in text(page, "problem")
+        assert "Your participant name is not among those who take part" in words(page, "problem")
         assert page.run(f"localStorage.getItem('veilgraph:{wave.id}')") is None
         assert page.complaints == []
 
@@ -562,16 +537,17 @@ def test_a_list_that_is_not_protected_is_not_counted_as_nothing(page: Page) -> N
     _, one, two = waves_of(HISTOGRAM, CLASS)
     with serving_wave(one) as collector:
         ready(page, collector.url + INVITATION)
-        page.run(fill("u1", 4.0))
-        page.until("!document.getElementById('review').hidden")
-        assert "1 points for any one contact, and the whole list is not protected; the survey" in text(page, "entries")
+        review(page, fill("u1", 4.0))
+        assert "1 points for any one contact, and the whole list is not protected; the survey" in words(page, "entries")
         collector.campaign = two.to_json()
         ready(page, collector.url + INVITATION)
-        assert text(page, "spent").endswith(
+        assert words(page, "spent").endswith(
             "This does not count your whole list of contacts, which not all of these answers protect."
         )
         ready(page, collector.url + asked_as("u1"))
-        assert "3 privacy points together about any one contact, and the whole list is not" in text(page, "shared-cost")
+        assert "3 privacy points together about any one contact, and the whole list is not" in words(
+            page, "shared-cost"
+        )
         assert page.complaints == []
 
 
@@ -579,18 +555,16 @@ def test_withdrawing_is_about_the_whole_series(page: Page) -> None:
     first, one, two = waves_of(CLASS, CLASS)
     with serving_wave(one) as collector:
         ready(page, collector.url + INVITATION)
-        page.run(fill("u1"))
-        page.until("!document.getElementById('review').hidden")
-        page.run("document.getElementById('send').click()")
-        page.until("!document.getElementById('done').hidden")
+        review(page, fill("u1"))
+        deliver(page)
         page.run("document.getElementById('withdraw').click(); document.getElementById('sure-yes').click()")
         page.until("document.getElementById('withdraw-part').hidden")
         assert collector.withdrawn == [("u0", "Bearer t0ken")]
-        assert first.id in text(page, "signed-receipt")
+        assert first.id in words(page, "signed-receipt")
         collector.campaign = two.to_json()
         ready(page, collector.url + INVITATION)
         assert not shown(page, "form"), "a person who withdrew is asked again"
-        assert "withdrawn" in text(page, "done-heading")
+        assert "withdrawn" in words(page, "done-heading")
 
 
 def test_a_table_that_was_exchanged_is_refused(page: Page) -> None:
@@ -599,7 +573,7 @@ def test_a_table_that_was_exchanged_is_refused(page: Page) -> None:
         ready(page, collector.url + INVITATION)
         page.run(fill("u1"))
         page.until("!document.getElementById('problem').hidden")
-        assert "was altered or is damaged" in text(page, "problem")
+        assert "was altered or is damaged" in words(page, "problem")
 
 
 def test_a_published_file_that_breaks_off_is_gone_on_with(page: Page) -> None:
@@ -643,14 +617,12 @@ def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, t
     )
     with listening(app) as client:
         ready(page, f"{client.base_url}/#node=u0&token={token_for(key, first.id, 'u0')}")
-        page.run(fill("u1\nü", limit=3.0))
-        page.until("!document.getElementById('review').hidden")
-        page.run("document.getElementById('send').click()")
-        page.until("!document.getElementById('done').hidden")
-        assert text(page, "receipt") == "Your changed answers were stored."
-        page.run("document.getElementById('check').click()")
+        review(page, fill("u1\nü", limit=3.0))
+        deliver(page)
+        assert words(page, "receipt") == "Your changed answers were stored."
+        click(page, "check")
         page.until("document.getElementById('standing').textContent.includes('holds')")
-        assert text(page, "standing") == "The server holds exactly these changed answers."
+        assert words(page, "standing") == "The server holds exactly these changed answers."
         page.run("document.getElementById('withdraw').click(); document.getElementById('sure-yes').click()")
         page.until("document.getElementById('withdraw-part').hidden")
         assert store.withdrawals.count(first.id) == 1
@@ -683,9 +655,8 @@ def test_everyone_can_use_it_in_every_language(page: Page, tag: str, answers: li
         page.run(f"{{{limit}}} document.getElementById('contacts').value = 'nobody';" + CHECK)
         page.until("!document.getElementById('checking').hidden")
         found += violations(page)
-        page.run("document.getElementById('change').click()")
-        page.run(fill("u1", 3.0))
-        page.until("!document.getElementById('review').hidden")
+        click(page, "change")
+        review(page, fill("u1", 3.0))
         assert found + violations(page) == []
 
 
@@ -698,7 +669,7 @@ def test_who_reports_the_label_is_told_before_the_draw_what_follows_and_what_is_
         page.run("document.querySelector('#questions input').click();" + CHECK)
         page.until("!document.getElementById('checking').hidden")
         assert shown(page, "published")
-        said = text(page, "published")
+        said = words(page, "published")
         assert "Rounds about your contacts follow" in said
         assert ("which answer was sent for you" in said) is is_published
         assert ("cannot be taken back" in said) is is_published

@@ -93,13 +93,6 @@ def test_a_wave_of_randomized_lists_has_the_file_of_people_alone(tmp_path: Path)
     assert report["campaign"] == LISTS.id
 
 
-def test_a_campaign_that_asks_once_is_its_document_alone(tmp_path: Path) -> None:
-    with collector(files_of(FIRST)) as (server, get):
-        found = get(tmp_path)
-        assert (found.table, found.people, len(server.requested)) == (None, None, 1)
-    assert found.campaign.read_text() == FIRST.to_json()
-
-
 def test_the_next_wave_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     for campaign in (FIRST, ONE, TWO):
         with collector(files_of(campaign)) as (_, get):

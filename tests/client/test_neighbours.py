@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import itertools
 import json
@@ -43,7 +42,6 @@ from veilgraph.client import Published, answer, answer_neighbours, ledger, set_l
 from veilgraph.client.lists import RandomizedList, belief, finest_scale
 from veilgraph.client.mechanisms import Table
 from veilgraph.client.neighbours import ListQuestion
-from veilgraph.client.published import People
 from veilgraph.errors import CampaignError, DomainError, RunError
 from veilgraph.privacy import belief_table
 from veilgraph.privacy.belief_table import BeliefTable
@@ -161,8 +159,43 @@ def test_an_answer_is_drawn_once_and_small(mechanism: NeighbourMechanism, tmp_pa
     assert float(spent.spent) == pytest.approx(whole if np.isfinite(whole) else 0.0, rel=1e-9)
 
 
-def test_an_empty_list_is_answered(tmp_path: Path) -> None:
-    assert len(respond(waves_of(HISTOGRAM)[1], tmp_path, [])["answer"]) == 3
+def test_files_that_are_not_what_the_wave_names_are_refused_whatever_the_list_is(tmp_path: Path) -> None:
+    wave = waves_of(CLASS)[1]
+    with pytest.raises(CampaignError, match="the table is not the one that wave 1 names"):
+        respond(wave, tmp_path, Unread(), table=TABLE.to_bytes()[:-1] + b"\xff")
+    with pytest.raises(CampaignError, match="the file of people is not the one"):
+        respond(wave, tmp_path, Unread(), people=PEOPLE_FILE[:-1] + b"v")
+    whole = TABLE.to_bytes()
+    tables = [whole[:-2] + b"\xff\xff", whole[:-2], whole + b"\0\0", b"something else"]  # no belief has the first code
+    for table in (*tables, whole.replace(b'"num_classes": 3', b'"num_classes": 4')):
+        named = NextWave(answer=CLASS, closes=CLOSES)
+        forged = named.after(first_document(), people=PEOPLE, table=hashlib.sha256(table).hexdigest())
+        with pytest.raises(CampaignError, match="is damaged"):
+            respond(forged, tmp_path, Unread(), table=table)
+    names = "".join(f"{name}\n" for name in NAMES).encode()
+    people = [
+        PEOPLE_FILE[:-1],
+        PEOPLE_FILE + b"\0\0\0",
+        people_file(NAMES[:-1]),
+        people_file([*NAMES, "v"]),
+        names,
+        b"",
+    ]
+    people += [with_byte(SIZES, len(NAMES) - 1), with_byte(SIZES, len(NAMES) + 1), with_byte(SIZES + 1, 8)]
+    for file in people:
+        text = rewritten(wave, neighbours__people=hashlib.sha256(file).hexdigest())
+        published = Published(text, file, whole)
+        with pytest.raises(CampaignError, match="is damaged"):
+            answer_neighbours(published, Unread(), node="u1", store=tmp_path, max_epsilon=9.0)
+
+
+NO_LISTS = [[1, 0], [2, 2], [0, 6], [-1], [True], [0.0], ["0"], None, {}, "0"]
+
+
+NO_ANSWERS: list[dict[str, Any]] = [{"answer": [0, 1, 2, 3]}, {"answer": "0"}, {"neighbours": None}, {"node": 3}]
+
+
+NO_PLACES: list[dict[str, Any]] = [{"turns": "4"}, {"people": None}, {"wave": "1"}, {"more": 1}]
 
 
 def test_a_series_is_answered_wave_by_wave_and_adds_up(tmp_path: Path) -> None:
@@ -267,61 +300,11 @@ def test_limits_that_cannot_be_read_stop_every_draw(limits: str, tmp_path: Path)
         respond(waves_of(CLASS)[1], tmp_path, Unread())
 
 
-def test_files_with_another_hash_are_refused_before_the_list_is_read(tmp_path: Path) -> None:
-    wave = waves_of(CLASS)[1]
-    with pytest.raises(CampaignError, match="the table is not the one that wave 1 names"):
-        respond(wave, tmp_path, Unread(), table=TABLE.to_bytes()[:-1] + b"\xff")
-    with pytest.raises(CampaignError, match="the file of people is not the one"):
-        respond(wave, tmp_path, Unread(), people=PEOPLE_FILE[:-1] + b"v")
-
-
-@pytest.mark.parametrize(
-    "published",
-    [
-        TABLE.to_bytes()[:-2] + b"\xff\xff",  # no belief has this code
-        TABLE.to_bytes()[:-2],
-        TABLE.to_bytes() + b"\0\0",
-        TABLE.to_bytes().replace(b'"num_classes": 3', b'"num_classes": 4'),
-        b"something else",
-    ],
-)
-def test_a_published_table_that_is_no_table_is_refused_whatever_the_list_is(published: bytes, tmp_path: Path) -> None:
-    wave = NextWave(answer=CLASS, closes=CLOSES).after(
-        first_document(), people=PEOPLE, table=hashlib.sha256(published).hexdigest()
-    )
-    with pytest.raises(CampaignError, match="is damaged"):
-        respond(wave, tmp_path, Unread(), table=published)
-
-
 def with_byte(place: int, value: int) -> bytes:
     return PEOPLE_FILE[:place] + bytes([value]) + PEOPLE_FILE[place + 1 :]
 
 
 SIZES = len(PEOPLE_FILE) - 3 * len(NAMES) - 2  # where the only bucket says how many people it has
-
-
-@pytest.mark.parametrize(
-    "published",
-    [
-        PEOPLE_FILE[:-1],
-        PEOPLE_FILE + b"\0\0\0",
-        people_file(NAMES[:-1]),
-        people_file([*NAMES, "v"]),
-        with_byte(SIZES, len(NAMES) - 1),
-        with_byte(SIZES, len(NAMES) + 1),
-        with_byte(SIZES + 1, 8),  # no such part of a hash
-        "".join(f"{name}\n" for name in NAMES).encode(),
-        b"",
-    ],
-)
-def test_a_published_file_of_people_that_is_none_is_refused_whatever_the_list_is(
-    published: bytes, tmp_path: Path
-) -> None:
-    text = rewritten(waves_of(CLASS)[1], neighbours__people=hashlib.sha256(published).hexdigest())
-    with pytest.raises(CampaignError, match="is damaged"):
-        answer_neighbours(
-            Published(text, published, TABLE.to_bytes()), Unread(), node="u1", store=tmp_path, max_epsilon=9.0
-        )
 
 
 def test_everybody_is_found_among_many_people() -> None:
@@ -348,13 +331,6 @@ def test_who_is_not_among_the_people_costs_nothing_and_the_list_is_not_read(
     assert respond(wave, tmp_path, table=table)["node"] == "u1"
 
 
-def test_in_turns_a_mistyped_id_is_refused_as_unknown_in_every_wave(tmp_path: Path) -> None:
-    """It has a turn, too, and whoever waits for that one misses their own."""
-    for wave in waves_of(CLASS, CLASS, turns=2)[1:]:
-        with pytest.raises(CampaignError, match="not among the 6 people"):
-            respond(wave, tmp_path, Unread(), node="nobody")
-
-
 def test_a_neighbour_who_is_no_text_is_refused_and_not_named_whatever_is_published(tmp_path: Path) -> None:
     for wave, table in ((waves_of(CLASS)[1], TABLE.to_bytes()), (list_wave(), None)):
         with pytest.raises(DomainError, match="not named by text") as caught:
@@ -372,24 +348,23 @@ def test_a_record_does_not_answer_a_wave_nor_a_list_a_label(tmp_path: Path) -> N
         respond(first, tmp_path, Unread())
 
 
-@pytest.mark.parametrize("damage", [("answer", [0, 1, 2, 3]), ("answer", "0"), ("neighbours", None), ("node", 3)])
-def test_a_damaged_answer_is_never_drawn_again(damage: tuple[str, Any], tmp_path: Path) -> None:
-    wave = waves_of(HISTOGRAM)[1]
-    respond(wave, tmp_path)
-    path = tmp_path / f"{wave.id}.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | dict([damage])))
-    with pytest.raises(RunError, match="is damaged"):
-        respond(wave, tmp_path, Unread())
+def test_a_damaged_answer_is_never_drawn_again(tmp_path: Path) -> None:
+    for answer_of, changes in ((HISTOGRAM, NO_ANSWERS), (RANDOMIZED, [{"answer": said} for said in NO_LISTS])):
+        wave = waves_of(answer_of)[1]
+        store, files = tmp_path / wave.id, {"table": None} if answer_of is RANDOMIZED else {}
+        respond(wave, store, **files)
+        path = store / f"{wave.id}.json"
+        kept = json.loads(path.read_text())
+        places = [{"neighbours": kept["neighbours"] | change} for change in NO_PLACES]
+        for change in (*changes, *places):
+            path.write_text(json.dumps(kept | change))
+            with pytest.raises(RunError, match="is damaged"):
+                respond(wave, store, Unread(), **files)
 
 
 # --- A randomized list -----------------------------------------------------------------------------------------------
 
 NOISELESS = RandomizedNeighbourList(len(NAMES), 30.0)  # a value is changed with probability 1e-13
-VECTORS = [
-    vector
-    for vector in json.loads(Path(__file__).with_name("neighbour_vectors.json").read_text(encoding="utf-8"))
-    if "list" in vector["mechanism"]
-]
 
 
 def list_wave(mechanism: RandomizedNeighbourList = RANDOMIZED) -> Campaign:
@@ -449,26 +424,6 @@ def test_words_decide_a_randomized_list_person_by_person_with_the_probabilities_
             assert Fraction(chances[report], WORDS**3) == package.probability(report, listed)
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
-def test_randomized_lists_are_those_of_the_common_vectors(vector: dict[str, Any]) -> None:
-    asked = asked_by(list_wave().to_json())._replace(nodes=vector["nodes"], people=vector["hashes"][0])
-    people = People.read(base64.b64decode(vector["people"]), asked.files["people"])
-    stated = vector["mechanism"]["list"]
-    device = RandomizedList(vector["mechanism"]["people"], Table(stated["domainSize"], stated["yes"], stated["no"]))
-    assert (vector["table"], vector["hashes"][1], vector["loss"]["any_lists"]) == (None, None, None)
-    assert float(device.cost.one_entry) == pytest.approx(vector["loss"]["one_entry"], rel=1e-12)
-    for case in vector["cases"]:
-        words = iter(case["words"])
-        assert list(people.rows(case["list"])) == case["rows"]
-        assert device.report(tuple(case["rows"]), words.__next__) == case["answer"]
-        assert not list(words)
-        assert device.fits(case["answer"])
-
-
-def test_the_vectors_hold_randomized_lists() -> None:
-    assert len(VECTORS) >= 3
-
-
 def test_a_randomized_list_is_drawn_once_and_costs_one_entry(tmp_path: Path) -> None:
     wave = list_wave()
     report = respond_with_list(wave, tmp_path)
@@ -520,16 +475,6 @@ def test_as_many_people_as_the_format_allows_are_asked_for_a_word_each() -> None
     device, drawn = RandomizedList(50_000, Table(2, WORDS - 2**40, 2**40)), itertools.count()
     assert rows_in(device.report((0, 49_999), lambda: 0 * next(drawn))) == (0, 49_999)
     assert next(drawn) == 50_000
-
-
-@pytest.mark.parametrize("said", [[1, 0], [2, 2], [0, 6], [-1], [True], [0.0], ["0"], None, {}, "0"])
-def test_a_kept_randomized_list_that_was_altered_is_not_used(said: Any, tmp_path: Path) -> None:
-    wave = list_wave()
-    respond_with_list(wave, tmp_path)
-    path = tmp_path / f"{wave.id}.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"answer": said}))
-    with pytest.raises(RunError, match="is damaged"):
-        respond_with_list(wave, tmp_path, Unread())
 
 
 # --- In turns --------------------------------------------------------------------------------------------------------
@@ -638,12 +583,6 @@ def test_a_second_wave_is_refused_whatever_its_document_says_about_turns(
     assert len(ledger(tmp_path).entries) == 1
 
 
-def test_a_second_first_wave_is_refused_in_turns(tmp_path: Path) -> None:
-    respond(waves_of(CLASS, turns=5)[1], tmp_path)
-    for another in (waves_of(CAPPED, turns=5)[1], waves_of(CAPPED)[1]):
-        assert "has answered wave 1 of this series, which is asked in turns" in reason_of(another.to_json(), tmp_path)
-
-
 def test_a_device_takes_its_turn_as_one_node(tmp_path: Path) -> None:
     one, two = waves_of(CLASS, CLASS, turns=4)[1:]
     respond(one, tmp_path, node="u2")
@@ -651,12 +590,14 @@ def test_a_device_takes_its_turn_as_one_node(tmp_path: Path) -> None:
     assert respond(two, tmp_path, shared_device=True)["node"] == "u1"
 
 
-@pytest.mark.parametrize("change", [{"turns": "4"}, {"people": None}, {"wave": "1"}, {"more": 1}])
-def test_an_answer_whose_place_in_its_series_cannot_be_read_is_damaged(change: dict[str, Any], tmp_path: Path) -> None:
-    one = waves_of(CLASS)[1]
-    respond(one, tmp_path)
-    path = tmp_path / f"{one.id}.json"
-    kept = json.loads(path.read_text())
-    path.write_text(json.dumps(kept | {"neighbours": kept["neighbours"] | change}))
-    with pytest.raises(RunError, match="is damaged"):
-        respond(one, tmp_path, Unread())
+def test_in_turns_a_mistyped_id_is_refused_as_unknown_in_every_wave(tmp_path: Path) -> None:
+    """It has a turn, too, and whoever waits for that one misses their own."""
+    for wave in waves_of(CLASS, CLASS, turns=2)[1:]:
+        with pytest.raises(CampaignError, match="not among the 6 people"):
+            respond(wave, tmp_path, Unread(), node="nobody")
+
+
+def test_a_second_first_wave_is_refused_in_turns(tmp_path: Path) -> None:
+    respond(waves_of(CLASS, turns=5)[1], tmp_path)
+    for another in (waves_of(CAPPED, turns=5)[1], waves_of(CAPPED)[1]):
+        assert "has answered wave 1 of this series, which is asked in turns" in reason_of(another.to_json(), tmp_path)

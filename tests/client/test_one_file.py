@@ -49,15 +49,11 @@ def client_imports(path: Path) -> list[str]:
     return [node.module.rpartition(".")[2] for node in nodes if node.module and "veilgraph.client." in node.module]
 
 
-def test_each_file_of_the_client_is_in_it_and_imports_earlier_ones_only() -> None:
+def test_each_file_of_the_client_is_in_it_short_and_imports_earlier_ones_only() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} == {*FILES, "one_file", "__init__"}
     for place, name in enumerate(FILES):
         assert set(client_imports(FOLDER / f"{name}.py")) <= set(FILES[:place]), name
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_each_file_of_the_client_is_short(name: str) -> None:
-    assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 600
+        assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 600
 
 
 def test_its_code_is_that_of_the_files_word_by_word() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.client.test_languages import TABLES, prefer
 from tests.support.campaigns import campaign
 from tests.support.chromium import NEEDS_CHROMIUM, Page
-from tests.support.participant_page import CHECK, INVITATION, ready, serving
+from tests.support.participant_page import CHECK, INVITATION, click, ready, serving
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 pytestmark = NEEDS_CHROMIUM
@@ -85,7 +85,7 @@ def test_the_check_shows_every_answer_and_lets_the_person_change_one(page: Page)
             ["sport", "sometimes"],
             ["health", "ill"],
         ]
-        page.run("document.getElementById('change').click()")
+        click(page, "change")
         assert page.run("document.activeElement.id") == "form-heading"
         assert page.run("document.getElementById('q0').value") == "41.5", "the answers were lost"
         page.run("document.querySelectorAll('input[name=q4]')[0].click();" + CHECK)

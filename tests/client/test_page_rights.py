@@ -15,7 +15,22 @@ from tests.support.campaigns import campaign
 from tests.support.chromium import NEEDS_CHROMIUM, Page
 from tests.support.collection import Collection
 from tests.support.forgeries import rewritten
-from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SUBMIT, Collector, ready, serving, shown
+from tests.support.participant_page import (
+    CAMPAIGN,
+    FILL,
+    INVITATION,
+    SUBMIT,
+    Collector,
+    click,
+    deliver,
+    is_visible,
+    ready,
+    refused,
+    review,
+    serving,
+    shown,
+    words,
+)
 from tests.support.running_collector import collecting
 from veilgraph.campaign import Report
 from veilgraph.collector.reminders import nodes_to_remind
@@ -40,22 +55,6 @@ def collector() -> Iterator[Collector]:
         yield running
 
 
-def words(page: Page, name: str) -> str:
-    return str(page.run(f"document.getElementById('{name}').textContent"))
-
-
-def click(page: Page, name: str) -> None:
-    page.run(f"document.getElementById('{name}').click()")
-
-
-def is_visible(page: Page, name: str) -> bool:
-    return bool(page.run(f"document.getElementById('{name}').checkVisibility()"))
-
-
-def refused(page: Page, said: str) -> None:
-    page.until(f"document.getElementById('problem').textContent.includes({said!r})")
-
-
 def says(status: str, *rounds: int) -> tuple[int, bytes]:
     return 200, json.dumps({"status": status, "rounds": rounds}).encode()
 
@@ -70,8 +69,7 @@ def drawn(page: Page) -> list[str]:
 def test_the_collector_is_asked_when_the_person_draws_and_not_before(page: Page, collector: Collector) -> None:
     ready(page, collector.url + INVITATION)
     assert collector.asked == []
-    page.run(FILL + SUBMIT)
-    page.until("!document.getElementById('review').hidden")
+    review(page, FILL + SUBMIT)
     assert collector.asked == [("u/17", "Bearer t0ken")]
     assert words(page, "status") == ""
 
@@ -183,8 +181,7 @@ def test_a_withdrawal_without_name_and_code_says_what_it_needs_where_the_person_
 def test_an_answer_that_was_drawn_and_not_sent_can_be_withdrawn(page: Page, collector: Collector) -> None:
     """The report stays on the device, which never draws another one; its cost stays spent."""
     ready(page, collector.url + INVITATION)
-    page.run(FILL + SUBMIT)
-    page.until("!document.getElementById('review').hidden")
+    review(page, FILL + SUBMIT)
     withdraw(page)
     assert len(drawn(page)) == 1
     assert words(page, "spent") == "So far: 1.5 of your limit of 4."
@@ -204,10 +201,8 @@ def test_an_objection_reaches_a_real_collector_and_ends_reminders(page: Page, tm
 
 
 def answer_round(page: Page, value: int) -> None:
-    page.run(PICK.format(value) + SUBMIT)
-    page.until("!document.getElementById('review').hidden")
-    click(page, "send")
-    page.until("!document.getElementById('done').hidden")
+    review(page, PICK.format(value) + SUBMIT)
+    deliver(page)
 
 
 def kept(page: Page) -> dict[str, str]:
@@ -281,8 +276,7 @@ def test_the_browser_is_asked_to_keep_the_memory_of_a_series(page: Page, text: s
         ready(page, collector.url + INVITATION)
         page.run("window.kept = 0; navigator.storage.persist = async () => { window.kept += 1; return false; }")
         assert page.run("window.kept") == 0
-        page.run((FILL if text == CAMPAIGN.to_json() else PICK.format(1)) + SUBMIT)
-        page.until("!document.getElementById('review').hidden")
+        review(page, (FILL if text == CAMPAIGN.to_json() else PICK.format(1)) + SUBMIT)
         assert page.run("window.kept") == asked
 
 
@@ -363,8 +357,7 @@ def test_who_cannot_load_the_memory_may_answer_and_what_was_drawn_before_counts(
         )
         refused(page, "read the note about the earlier round")
         click(page, "forgotten-accept")
-        page.run(SUBMIT)
-        page.until("!document.getElementById('review').hidden")
+        review(page, SUBMIT)
         (cost,) = (float(json.loads(each)["epsilon"]) for key, each in kept(page).items() if "-memory:" not in key)
         first = math.log(CHANNEL.keep / CHANNEL.other)
         assert cost == pytest.approx(SERIES.guarantee.total_user_level + first, rel=1e-8)

@@ -16,7 +16,23 @@ import pytest
 from tests.support.campaigns import campaign
 from tests.support.chromium import NEEDS_CHROMIUM, Page
 from tests.support.forgeries import rewritten
-from tests.support.participant_page import CAMPAIGN, CHECK, FILL, INVITATION, SUBMIT, Collector, ready, serving, shown
+from tests.support.participant_page import (
+    CAMPAIGN,
+    CHECK,
+    FILL,
+    INVITATION,
+    SUBMIT,
+    Collector,
+    click,
+    deliver,
+    is_visible,
+    ready,
+    refused,
+    review,
+    serving,
+    shown,
+    words,
+)
 from veilgraph.campaign import Report
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -35,29 +51,14 @@ def collector() -> Iterator[Collector]:
         yield running
 
 
-def words(page: Page, name: str) -> str:
-    return str(page.run(f"document.getElementById('{name}').textContent"))
-
-
 def draw(page: Page) -> str:
-    """Answer; return what will be sent."""
-    page.run(FILL + SUBMIT)
-    page.until("!document.getElementById('review').hidden")
-    return words(page, "raw")
-
-
-def send(page: Page, button: str = "send") -> None:
-    page.run(f"document.getElementById('{button}').click()")
+    return review(page, FILL + SUBMIT)
 
 
 def withdraw(page: Page) -> None:
-    page.run("document.getElementById('withdraw').click()")
+    click(page, "withdraw")
     page.until("document.getElementById('sure').open")
-    send(page, "sure-yes")
-
-
-def is_visible(page: Page, name: str) -> bool:
-    return bool(page.run(f"document.getElementById('{name}').checkVisibility()"))
+    click(page, "sure-yes")
 
 
 @contextmanager
@@ -68,34 +69,18 @@ def injected(page: Page, script: str) -> Iterator[None]:
     page.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added)
 
 
-def test_what_was_received_can_be_sent_again(page: Page, collector: Collector) -> None:
-    """A restored older backup has lost the report; the page cannot know, so it always offers to send again."""
-    ready(page, collector.url + INVITATION)
-    draw(page)
-    send(page)
-    page.until("!document.getElementById('done').hidden")
-    ready(page, collector.url + INVITATION)
-    assert shown(page, "done")
-    assert words(page, "again") == "Send the same again", "not beside 'Nothing more to do' as if a step were missing"
-    send(page, "again")
-    page.until("document.getElementById('receipt').textContent.includes('were stored')")
-    assert len(collector.received) == 2
-    assert collector.received[0] == collector.received[1]
-
-
 def test_a_wrong_code_can_be_corrected_after_the_refusal(page: Page, collector: Collector) -> None:
     collector.codes = [401, 201]
     ready(page, collector.url)
     page.run(TYPE.format(node="u1", code="wrong"))
     drawn = draw(page)
     assert not is_visible(page, "code")
-    send(page)
-    page.until("document.getElementById('problem').textContent.includes('do not belong together')")
+    click(page, "send")
+    refused(page, "do not belong together")
     assert is_visible(page, "code")
     assert page.run("document.activeElement.id") == "code"
     page.run("document.getElementById('code').value = 'right'")
-    send(page)
-    page.until("!document.getElementById('done').hidden")
+    deliver(page)
     assert [token for _, token, _ in collector.received] == ["Bearer wrong", "Bearer right"]
     assert words(page, "raw") == drawn
     assert not shown(page, "problem")
@@ -105,14 +90,12 @@ def test_a_mistyped_name_is_found_before_anything_is_drawn(page: Page, collector
     collector.standing = (404, b'{"error": "unknown_node"}')
     ready(page, collector.url)
     page.run(TYPE.format(node="u11", code="t0ken") + FILL + SUBMIT)
-    page.until("document.getElementById('problem').textContent.includes('do not belong together')")
+    refused(page, "do not belong together")
     assert shown(page, "checking")
     collector.standing = (200, b'{"status": "missing", "rounds": []}')
     page.run("document.getElementById('node').value = ' u1 '; document.getElementById('code').value = 't0ken'")
-    page.run(SUBMIT)
-    page.until("!document.getElementById('review').hidden")
-    send(page)
-    page.until("!document.getElementById('done').hidden")
+    review(page, SUBMIT)
+    deliver(page)
     assert [node for node, _, _ in collector.received] == ["u1"]
     assert "u11" not in page.run("JSON.stringify(localStorage)")
 
@@ -131,16 +114,6 @@ def test_the_form_stays_until_the_code_is_typed_too(page: Page, collector: Colle
     assert words(page, "raw") == drawn
 
 
-def test_spaces_around_a_typed_name_and_code_do_not_count(page: Page, collector: Collector) -> None:
-    ready(page, collector.url)
-    page.run(TYPE.format(node=" u 1  ", code=" t0ken "))
-    draw(page)
-    send(page)
-    page.until("!document.getElementById('done').hidden")
-    ((node, token, report),) = collector.received
-    assert (node, token, report["node"]) == ("u 1", "Bearer t0ken", "u 1")
-
-
 @pytest.mark.parametrize("is_answered", [False, True])
 def test_an_invitation_opened_in_a_tab_that_shows_the_page_is_taken_up(
     page: Page, collector: Collector, is_answered: bool
@@ -155,10 +128,9 @@ def test_an_invitation_opened_in_a_tab_that_shows_the_page_is_taken_up(
     assert not [entry for entry in entries if "secret" in entry["url"]]
     assert shown(page, "form")
     assert shown(page, "shared") == is_answered
-    page.run("document.getElementById('shared-person').click()")
+    click(page, "shared-person")
     draw(page)
-    send(page)
-    page.until("!document.getElementById('done').hidden")
+    deliver(page)
     ((node, token, _),) = collector.received
     assert (node, token) == ("u2", "Bearer secret")
 
@@ -172,8 +144,7 @@ def test_a_page_that_is_loaded_again_shows_where_the_person_stands(page: Page, c
     page.go_back(collector.url)
     page.until("document.getElementById('review')?.hidden === false")
     assert words(page, "raw") == drawn
-    send(page)
-    page.until("!document.getElementById('done').hidden")
+    deliver(page)
     page.call("Page.reload")
     page.until("document.getElementById('receipt')?.textContent.includes('has sent your changed answers before')")
     assert not shown(page, "form")
@@ -191,11 +162,9 @@ def test_another_tab_shows_nobodys_report_before_name_and_code(page: Page, colle
     assert "u/17" not in page.run("document.documentElement.textContent")
     page.run(TYPE.format(node="u/17", code=""))
     assert not shown(page, "review")
-    page.run(TYPE.format(node="u/17", code="t0ken"))
-    page.until("!document.getElementById('review').hidden")
+    review(page, TYPE.format(node="u/17", code="t0ken"))
     assert words(page, "raw") == drawn
-    send(page)
-    page.until("!document.getElementById('done').hidden")
+    deliver(page)
     page.run("document.querySelector('#done .someone').click()")
     assert shown(page, "form")
     assert shown(page, "shared")
@@ -204,8 +173,7 @@ def test_another_tab_shows_nobodys_report_before_name_and_code(page: Page, colle
 def test_a_second_person_on_a_phone_sees_no_name_of_the_first(page: Page, collector: Collector) -> None:
     ready(page, collector.url + INVITATION)
     draw(page)
-    send(page)
-    page.until("!document.getElementById('done').hidden")
+    deliver(page)
     ready(page, collector.url + "#node=u2&token=secret")
     page.run(FILL + CHECK)
     page.until("!document.getElementById('checking').hidden")
@@ -220,7 +188,7 @@ def test_a_typed_name_is_stored_when_the_collector_knows_its_code_and_not_before
     collector.standing = (401, b'{"error": "wrong_token"}')
     ready(page, collector.url)
     page.run(TYPE.format(node="anna-maria", code="wrong") + FILL + SUBMIT)
-    page.until("document.getElementById('problem').textContent.includes('do not belong together')")
+    refused(page, "do not belong together")
     assert "anna-maria" not in page.run("JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
 
 
@@ -228,8 +196,7 @@ def test_what_was_sent_stays_visible_with_the_day_on_later_visits(page: Page, co
     page.call("Emulation.setTimezoneOverride", timezoneId="Pacific/Kiritimati")  # where it is the next day already
     ready(page, collector.url + INVITATION)
     draw(page)
-    send(page)
-    page.until("!document.getElementById('done').hidden")
+    deliver(page)
     said = page.run("[...document.querySelectorAll('#rows tr')].map(row => row.lastChild.textContent)")
     assert words(page, "done-heading") == "Received. Thank you."
     ready(page, collector.url + INVITATION)
@@ -274,7 +241,7 @@ def test_a_browser_that_keeps_nothing_is_told_what_to_do(page: Page, collector: 
     deny = f"Object.defineProperty(window, '{blocked}', {{ get() {{ throw new DOMException('', 'SecurityError') }} }})"
     with injected(page, deny):
         page.open(collector.url + INVITATION)
-        page.until("document.getElementById('problem').textContent.includes('Allow site data')")
+        refused(page, "Allow site data")
     assert page.run("location.hash") == ""
     assert not shown(page, "form")
 
@@ -287,7 +254,7 @@ def test_a_full_storage_is_told_and_nothing_is_drawn_for_the_collector(page: Pag
     with injected(page, full):
         ready(page, collector.url + INVITATION)
         page.run(TYPE.format(node="u1", code="t0ken") + FILL + SUBMIT)
-        page.until("document.getElementById('problem').textContent.includes('no room left')")
+        refused(page, "no room left")
     assert not shown(page, "review")
 
 
@@ -298,7 +265,7 @@ def test_words_that_do_not_load_are_told_in_the_pages_own(page: Page, collector:
     with injected(page, missing):
         page.open(collector.url + INVITATION)
         page.until("getComputedStyle(document.getElementById('incomplete')).visibility === 'visible'", timeout=3)
-        assert "Nothing was sent" in page.run("document.getElementById('incomplete').textContent")
+        assert "Nothing was sent" in words(page, "incomplete")
     assert not collector.received
 
 
@@ -318,8 +285,7 @@ def test_answers_are_withdrawn_once_it_is_confirmed_and_stay_withdrawn(page: Pag
     """The report stays on the device, which never draws another one; its cost stays spent."""
     ready(page, collector.url + INVITATION)
     drawn = draw(page)
-    send(page)
-    page.until("!document.getElementById('done').hidden")
+    deliver(page)
     withdraw(page)
     page.until("document.getElementById('done-heading').textContent === 'You have withdrawn.'")
     assert page.run("document.activeElement.id") == "done-heading"
@@ -339,34 +305,22 @@ def test_answers_are_withdrawn_once_it_is_confirmed_and_stay_withdrawn(page: Pag
 def test_a_withdrawal_with_a_wrong_code_or_without_an_answer_is_not_believed(page: Page, collector: Collector) -> None:
     ready(page, collector.url + INVITATION)
     draw(page)
-    send(page)
-    page.until("!document.getElementById('done').hidden")
+    deliver(page)
     collector.codes = [401]
     withdraw(page)
-    page.until("document.getElementById('problem').textContent.includes('do not belong together')")
+    refused(page, "do not belong together")
     assert is_visible(page, "code")
     page.run("document.getElementById('code').value = 'right'")
     collector.answer = b"<html>Welcome! Please accept our terms.</html>"
     withdraw(page)
-    page.until("document.getElementById('problem').textContent.includes('did not confirm')")
+    refused(page, "did not confirm")
     assert words(page, "done-heading") == "Received. Thank you."
-
-
-def test_answers_that_were_withdrawn_elsewhere_are_shown_as_withdrawn(page: Page, collector: Collector) -> None:
-    ready(page, collector.url + INVITATION)
-    draw(page)
-    collector.codes, collector.answer = [410], b'{"error": "withdrawn", "detail": "this report was withdrawn"}'
-    send(page)
-    page.until("document.getElementById('problem').textContent.includes('were withdrawn before')")
-    assert words(page, "done-heading") == "You have withdrawn."
-    assert not is_visible(page, "send")
 
 
 def test_the_receipt_can_be_saved_as_a_file(page: Page, collector: Collector, tmp_path: Path) -> None:
     ready(page, collector.url + INVITATION)
     draw(page)
-    send(page)
-    page.until("!document.getElementById('done').hidden")
+    deliver(page)
     page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     page.run("document.querySelector('#signed').open = true; save.click()")
     end = time.monotonic() + 10
@@ -381,12 +335,11 @@ def test_the_receipt_can_be_saved_as_a_file(page: Page, collector: Collector, tm
 def test_the_receipt_can_be_checked_by_asking_the_collector(page: Page, collector: Collector) -> None:
     ready(page, collector.url + INVITATION)
     draw(page)
-    send(page)
-    page.until("!document.getElementById('done').hidden")
-    send(page, "check")
+    deliver(page)
+    click(page, "check")
     page.until("document.getElementById('standing').textContent.includes('Please send them again')")
     assert collector.checked == [json.loads(words(page, "signed-receipt"))]
-    send(page, "again")
+    click(page, "again")
     page.until("document.getElementById('standing').textContent === ''")
     assert len(collector.received) == 2
 
@@ -410,11 +363,9 @@ def test_a_series_is_answered_once_in_each_round_and_counted_once(page: Page) ->
             assert words(page, "sum") == (
                 f"With this survey: {cost:g}." if number == 1 else "They are counted already."
             )
-            page.run(PICK.format(1) + SUBMIT)
-            page.until("!document.getElementById('review').hidden")
+            review(page, PICK.format(1) + SUBMIT)
             assert page.run("document.documentElement.scrollWidth") == 390
-            send(page)
-            page.until("!document.getElementById('done').hidden")
+            deliver(page)
             assert Report.parse(collector.received[-1][2], SERIES).number == number
             assert words(page, "spent") == f"So far: {cost:g} of your limit of 4."
             ready(page, collector.url + INVITATION)
@@ -455,12 +406,10 @@ def test_features_of_a_series_are_the_same_ones_in_every_round(page: Page) -> No
             assert "if none of your answers changes from round to round" in words(page, "levels")
             assert "for any one of your other answers, even by someone who knows all the rest" in words(page, "levels")
             assert "nobody can see that you left it out" in words(page, "questions")
-            page.run(ANSWERS + SUBMIT)
-            page.until("!document.getElementById('review').hidden")
+            review(page, ANSWERS + SUBMIT)
             assert "It speaks of 2 of your 3 answers" in words(page, "explained")
             assert page.run("document.documentElement.scrollWidth") == 390
-            send(page)
-            page.until("!document.getElementById('done').hidden")
+            deliver(page)
             collector.campaign = FEATURES_IN_ROUNDS.revise(open_round=number + 1).to_json()
         first, second = (Report.parse(document, FEATURES_IN_ROUNDS) for _, _, document in collector.received)
         assert first.features is not None
@@ -480,7 +429,7 @@ def test_a_limit_that_cannot_be_read_stops_every_draw_until_the_person_sets_one(
         assert page.run("document.getElementById('limit-part').open")
         assert words(page, "spent") == "So far: 0."
         page.run(PICK.format(1) + SUBMIT)
-        page.until("document.getElementById('problem').textContent.includes('cannot read the limit')")
+        refused(page, "cannot read the limit")
         assert page.run("Object.entries(localStorage)") == [["veilgraph:limit", "dam4ged"]]
         page.run(
             "limit.value = '9'; limit.dispatchEvent(new Event('change'))".replace(
@@ -489,16 +438,14 @@ def test_a_limit_that_cannot_be_read_stops_every_draw_until_the_person_sets_one(
         )
         assert not shown(page, "problem")
         assert words(page, "spent") == "So far: 0 of your limit of 9."
-        page.run(SUBMIT)
-        page.until("!document.getElementById('review').hidden")
+        review(page, SUBMIT)
         assert page.complaints == []
 
 
 def test_another_person_on_a_device_that_answers_a_series_must_say_so(page: Page) -> None:
     with serving(SERIES.to_json()) as collector:
         ready(page, collector.url + INVITATION)
-        page.run(PICK.format(0) + SUBMIT)
-        page.until("!document.getElementById('review').hidden")
+        review(page, PICK.format(0) + SUBMIT)
         collector.campaign = SERIES.revise(open_round=2).to_json()
         ready(page, collector.url + "#node=u2&token=t0ken")
         assert shown(page, "shared")
@@ -537,13 +484,11 @@ def test_every_question_can_be_left_out_and_what_is_visible_is_said(page: Page, 
     page.run("language.value = 'de'; language.dispatchEvent(new Event('change'))")
     page.until("document.documentElement.lang === 'de'")
     assert page.run("[q0.disabled, q2.value]") == [True, "skip"]
-    page.run(SUBMIT)
-    page.until("!document.getElementById('review').hidden")
+    review(page, SUBMIT)
     rows = page.run("[...document.querySelectorAll('#rows tr')].map(r => [...r.children].map(c => c.textContent))")
     assert [row[1] for row in rows] == ["keine Angabe"] * 4
     assert rows[3][2] == "ausgelassen"
-    send(page)
-    page.until("!document.getElementById('done').hidden")
+    deliver(page)
     report = Report.parse(collector.received[0][2], CAMPAIGN)
     assert report.label is None
     assert report.features is not None
@@ -567,5 +512,5 @@ def test_a_promise_to_delete_that_was_changed_and_an_older_notice_are_told(page:
         collector.campaign = made.to_json()
         ready(page, collector.url + "#node=u2&token=t0ken")
         page.run("document.getElementById('shared-person').click();" + FILL + SUBMIT)
-        page.until("document.getElementById('problem').textContent.includes('has seen a newer version')")
+        refused(page, "has seen a newer version")
         assert not shown(page, "review")

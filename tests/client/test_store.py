@@ -19,7 +19,8 @@ import pytest
 
 from tests.support.campaigns import CAMPAIGNS, CLOSES, campaign, records
 from tests.support.device import BINARY, SETS, Untouchable, ask
-from tests.support.forgeries import rewritten
+from tests.support.forgeries import RECORD, rewritten
+from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.client import NoticeWarning, answered, ledger, set_limit
 from veilgraph.errors import CampaignError, RunError
@@ -32,10 +33,63 @@ def test_a_report_is_drawn_once_and_the_record_is_not_read_again(tmp_path: Path)
     assert all(ask(BINARY.to_json(), tmp_path, Untouchable()) == first for _ in range(3))
 
 
-def test_another_campaign_is_another_report(tmp_path: Path) -> None:
-    ask(BINARY.to_json(), tmp_path)
-    ask(rewritten(BINARY, nonce="a" * 32), tmp_path)
-    assert len(list(tmp_path.iterdir())) == 2
+JOINT = CAMPAIGNS["joint features of mixed domains"]
+
+
+NO_SETS = [
+    7,
+    [],
+    [0, 1, 2, 3, 4],
+    [0, 1, 2, 3, 4, 4],
+    [5, 4, 3, 2, 1, 0],
+    [0, 1, 2, 3, 4, 18],
+    [-1, 1, 2, 3, 4, 5],
+    "c",
+]
+NO_COSTS: list[Any] = ["-1", "NaN", "", "1e-9", 2, [], "٣"]
+NO_NOTICES: list[Any] = [None, {}, [1], [{"version": 1}], [{"version": "1"}]]
+NO_FEATURES: list[Any] = [[0] * 5, [0, 0, 0, 0, None], [0, 0, 0, None], [3, 0, 0, None, None]]
+
+
+DAMAGED: list[tuple[Campaign, dict[str, Any], list[dict[str, Any]]]] = [
+    (BINARY, RECORD, [{key: [7]} for key in ("features", "label", "node", "campaign")]),
+    (BINARY, RECORD, [{"epsilon": cost} for cost in NO_COSTS]),
+    (BINARY, RECORD, [{"notices": each} for each in NO_NOTICES]),
+    (SETS, {"country": "c3"}, [{"label": label} for label in NO_SETS]),
+    (JOINT, next(records(JOINT, random.Random(0))), [{"features": features} for features in NO_FEATURES]),
+]
+
+
+@pytest.mark.parametrize("damage", range(len(DAMAGED)))
+def test_a_stored_report_that_does_not_fit_is_damaged_and_never_drawn_again(damage: int, tmp_path: Path) -> None:
+    made, record, changes = DAMAGED[damage]
+    ask(made.to_json(), tmp_path, record)
+    (path,) = tmp_path.iterdir()
+    kept = json.loads(path.read_text())
+    if damage == 2:
+        changes[-1]["notices"][0] = kept["notices"][0] | {"version": "1"}
+    texts = [json.dumps(kept | change) for change in changes]
+    texts.append(json.dumps({key: value for key, value in kept.items() if key != "epsilon"}))
+    for text in (*texts, "", "{", "null", '{"campaign":1}', "[" * 50_000, "\udcff"):
+        path.write_bytes(text.encode(errors="surrogateescape"))
+        with pytest.raises(RunError, match=r"damaged.*Do not delete it"):
+            ask(made.to_json(), tmp_path, Untouchable())
+        with pytest.raises(RunError, match="damaged"):  # neither for another campaign, nor counted
+            ask(rewritten(BINARY, nonce="a" * 32), tmp_path)
+        with pytest.raises(RunError, match="damaged"):
+            answered(tmp_path)
+
+
+def test_the_store_is_the_persons_alone_and_there_is_none_before_an_answer(tmp_path: Path) -> None:
+    store = tmp_path / "new" / "store"
+    assert answered(store) == ()
+    assert not store.exists()
+    ask(BINARY.to_json(), store)
+    (path,) = store.iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    ask(rewritten(BINARY, nonce="a" * 32), store)
+    assert len(list(store.iterdir())) == 2
 
 
 def test_200_invitations_for_invented_nodes_draw_one_report(tmp_path: Path) -> None:
@@ -142,37 +196,6 @@ def test_a_device_warns_if_reports_are_kept_longer_than_agreed(retention: dateti
         assert ask(longer.to_json(), tmp_path, Untouchable()) == first
 
 
-def test_a_damaged_record_of_notices_stops_every_draw(tmp_path: Path) -> None:
-    ask(CHEAP.to_json(), tmp_path)
-    (path,) = tmp_path.iterdir()
-    kept = json.loads(path.read_text())
-    damaged: list[Any] = [None, {}, [1], [{"version": 1}], [kept["notices"][0] | {"version": "1"}]]
-    for notices in damaged:
-        path.write_text(json.dumps(kept | {"notices": notices}))
-        with pytest.raises(RunError, match="damaged"):
-            ask(CHEAP.to_json(), tmp_path, Untouchable())
-
-
-@pytest.mark.parametrize("content", ["", "{", '{"campaign":1}', "\udcff", "null"])
-def test_a_store_that_cannot_be_counted_answers_nothing(content: str, tmp_path: Path) -> None:
-    ask(BINARY.to_json(), tmp_path)
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(content.encode(errors="surrogateescape"))
-    with pytest.raises(RunError, match="damaged"):
-        ask(rewritten(BINARY, nonce="a" * 32), tmp_path, Untouchable())
-    with pytest.raises(RunError, match="damaged"):
-        answered(tmp_path)
-
-
-@pytest.mark.parametrize("cost", ["-1", "NaN", "", "1e-9", 2, [], "٣"])
-def test_a_stored_cost_that_is_not_a_number_is_damaged(cost: Any, tmp_path: Path) -> None:
-    ask(BINARY.to_json(), tmp_path)
-    (path,) = tmp_path.iterdir()
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"epsilon": cost}))
-    with pytest.raises(RunError, match="damaged"):
-        ask(BINARY.to_json(), tmp_path, Untouchable())
-
-
 def _answer_another(arguments: tuple[str, int]) -> bool:
     store, i = arguments
     try:
@@ -186,79 +209,6 @@ def test_processes_that_answer_different_campaigns_at_once_share_one_limit(tmp_p
     with get_context("fork").Pool(4) as pool:
         drawn = pool.map(_answer_another, [(str(tmp_path), i) for i in range(40)], chunksize=1)
     assert sum(drawn) == len(answered(tmp_path)) == 2
-
-
-def test_a_device_that_has_answered_nothing_has_spent_nothing(tmp_path: Path) -> None:
-    assert answered(tmp_path / "none") == ()
-    assert not (tmp_path / "none").exists()
-
-
-def test_the_store_is_the_persons_alone(tmp_path: Path) -> None:
-    ask(BINARY.to_json(), tmp_path / "new" / "store")
-    (path,) = (tmp_path / "new" / "store").iterdir()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-
-
-DAMAGE = ["", "{", "null", '{"campaign":1}', "[" * 50_000]
-
-
-@pytest.mark.parametrize("content", DAMAGE, ids=range(len(DAMAGE)))
-def test_a_damaged_store_never_leads_to_a_second_draw(content: str, tmp_path: Path) -> None:
-    ask(BINARY.to_json(), tmp_path)
-    (path,) = tmp_path.iterdir()
-    path.write_text(content)
-    with pytest.raises(RunError, match="Do not delete it"):
-        ask(BINARY.to_json(), tmp_path, Untouchable())
-
-
-@pytest.mark.parametrize("key", ["features", "label", "node", "campaign"])
-def test_a_stored_report_that_does_not_fit_is_damaged(key: str, tmp_path: Path) -> None:
-    ask(BINARY.to_json(), tmp_path)
-    (path,) = tmp_path.iterdir()
-    path.write_text(json.dumps(json.loads(path.read_text()) | {key: [7]}))
-    with pytest.raises(RunError, match="damaged"):
-        ask(BINARY.to_json(), tmp_path, Untouchable())
-
-
-NO_SETS = [
-    7,
-    [],
-    [0, 1, 2, 3, 4],
-    [0, 1, 2, 3, 4, 4],
-    [5, 4, 3, 2, 1, 0],
-    [0, 1, 2, 3, 4, 18],
-    [-1, 1, 2, 3, 4, 5],
-    "c",
-]
-
-
-@pytest.mark.parametrize("label", NO_SETS, ids=str)
-def test_a_stored_set_that_does_not_fit_is_damaged(label: Any, tmp_path: Path) -> None:
-    ask(SETS.to_json(), tmp_path, {"country": "c3"})
-    (path,) = tmp_path.iterdir()
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"label": label}))
-    with pytest.raises(RunError, match="damaged"):
-        ask(SETS.to_json(), tmp_path, Untouchable())
-
-
-@pytest.mark.parametrize("features", [[0] * 5, [0, 0, 0, 0, None], [0, 0, 0, None], [3, 0, 0, None, None]])
-def test_stored_joint_features_that_do_not_fit_are_damaged(features: Any, tmp_path: Path) -> None:
-    joint = CAMPAIGNS["joint features of mixed domains"]
-    ask(joint.to_json(), tmp_path, next(records(joint, random.Random(0))))
-    (path,) = tmp_path.iterdir()
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"features": features}))
-    with pytest.raises(RunError, match="damaged"):
-        ask(joint.to_json(), tmp_path, Untouchable())
-
-
-def test_a_stored_set_without_its_cost_is_damaged(tmp_path: Path) -> None:
-    """Every version that draws sets records their cost."""
-    report = ask(SETS.to_json(), tmp_path, {"country": "c3"})
-    (path,) = tmp_path.iterdir()
-    path.write_text(json.dumps(report))
-    with pytest.raises(RunError, match="damaged"):
-        ask(SETS.to_json(), tmp_path, Untouchable())
 
 
 def test_a_report_that_cannot_be_stored_is_not_returned(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.services import Postgres
+from veilgraph.collector.store import ReportStore
 
 _numbers = itertools.count()
 
@@ -26,3 +27,10 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/reports.db"
     server: Postgres = request.getfixturevalue("postgres")
     return server.new_database(f"test{next(_numbers)}")
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[ReportStore]:
+    opened = ReportStore.open(store_url)
+    yield opened
+    opened.close()

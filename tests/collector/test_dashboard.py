@@ -152,7 +152,7 @@ def test_the_page_shows_the_statistics_of_the_reports(tmp_path: Path) -> None:
         assert name in text
 
 
-def test_the_page_loads_nothing_from_elsewhere_and_escapes_what_it_shows(client: httpx.Client) -> None:
+def test_the_page_loads_nothing_from_elsewhere_escapes_what_it_shows_and_names_no_node(client: httpx.Client) -> None:
     login(client)
     text = client.get("/dashboard").text
     assert "&lt;script&gt;" in text
@@ -162,9 +162,6 @@ def test_the_page_loads_nothing_from_elsewhere_and_escapes_what_it_shows(client:
     assert not re.findall(r"""(?:src|href|action)=["'](?!dashboard/)""", text)
     assert client.get("/dashboard/style.css").headers["content-type"].startswith("text/css")
     assert "url(" not in client.get("/dashboard/style.css").text
-
-
-def test_no_node_is_named_on_the_page(client: httpx.Client) -> None:
     login(client)
     assert not re.search(r"\bn\d+\b", client.get("/dashboard").text)
 
@@ -318,24 +315,14 @@ def test_label_sets_are_explained_estimated_and_downloaded(tmp_path: Path) -> No
     assert {row["node"]: tuple(row["label"]) for row in table.to_pylist()} == {f"n{i}": codes[i] for i in range(90)}
 
 
-def test_reports_of_one_class_are_explained_as_before(client: httpx.Client) -> None:
-    login(client)
-    text = client.get("/dashboard").text
-    assert "Reports name" not in text
-    assert "label reports, the interval of each class is 5 points or less" in text
-
-
 @pytest.mark.parametrize("apart", [1000, 1_000_000])
-def test_a_chart_of_years_has_few_bars_and_all_reports(apart: int) -> None:
+def test_a_chart_has_few_bars_all_reports_and_begins_at_the_earliest_hour(apart: int) -> None:
     hours = [(3600 * apart * i, 2) for i in range(60)]
     chart = arrivals_chart(hours)
     assert chart is not None
     assert MAX_BARS / 3 < len(chart.bars) <= MAX_BARS
     assert chart.line.endswith(",0")
     assert arrivals_chart([]) is None
-
-
-def test_a_chart_after_the_clock_was_set_back_begins_at_the_earliest_hour() -> None:
     chart = arrivals_chart(sorted([(7200, 1), (0, 1)]))
     assert chart is not None
     assert chart.first == "1970-01-01 00:00"

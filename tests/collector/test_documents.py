@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
+from tests.support.collected_acts import acts
 from tests.support.collection import Collection
 from veilgraph.campaign import Campaign
-from veilgraph.collector import audit_log
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import StoreError
 from veilgraph.privacy.public_columns import PublicColumn
@@ -17,20 +16,6 @@ from veilgraph.privacy.public_columns import PublicColumn
 COLLECTION = Collection.ring(50)
 CAMPAIGN = COLLECTION.campaign
 ANOTHER = Collection.ring(51)
-
-
-@pytest.fixture
-def store(store_url: str) -> Iterator[ReportStore]:
-    opened = ReportStore.open(store_url)
-    yield opened
-    opened.close()
-
-
-def acts(store: ReportStore) -> list[tuple[str, str, dict[str, object]]]:
-    """Return what the logs of all campaigns say; their order is that of the ids."""
-    logs = store.audit_log.by_campaign()
-    audit_log.check_all(logs)
-    return [(entry.actor, entry.action, entry.document["detail"]) for log in logs.values() for entry in log]
 
 
 def test_the_store_keeps_the_newest_document_of_each_campaign(store: ReportStore) -> None:

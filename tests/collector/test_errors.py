@@ -36,14 +36,11 @@ def test_words_and_statuses_stay_as_they_are() -> None:
     assert {reason.value: reason.status for reason in RefusalReason} == WORDS
 
 
-def test_a_refusal_has_the_headers_of_its_status() -> None:
+def test_a_refusal_has_the_headers_of_its_status_and_its_own_detail() -> None:
     for reason in RefusalReason:
         response = Refusal(reason).response()
         assert json.loads(bytes(response.body)) == {"error": reason.value, "detail": reason.text}
         assert response.status_code == reason.status
         assert ("retry-after" in response.headers) == (reason.status in (429, 503, 507))
         assert ("www-authenticate" in response.headers) == (reason.status == 401)
-
-
-def test_a_detail_replaces_the_general_explanation() -> None:
     assert Refusal(RefusalReason.TOO_LARGE, "at most 3 bytes").detail == "at most 3 bytes"

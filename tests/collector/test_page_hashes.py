@@ -36,15 +36,15 @@ def test_the_page_of_this_version_does_not_differ_from_itself() -> None:
         assert compare_page(f"{address}/index.html?a=b#node=u1&token=t0ken") == []
 
 
-@pytest.mark.parametrize("path", sorted(set(participant_page()) - {"/favicon.ico"}))
-def test_one_altered_byte_of_any_file_is_named(path: str) -> None:
-    right = participant_page()[path]
-    altered = PageFile(right.content[:-2] + b" \n", right.media_type)
-    assert altered.content != right.content
-    with page_of(participant_page() | {path: altered}) as address:
-        (difference,) = compare_page(address)
-    assert difference.startswith(path.removeprefix("/") or "index.html")
-    assert "differs" in difference
+def test_one_altered_byte_of_any_file_is_named() -> None:
+    for path in sorted(set(participant_page()) - {"/favicon.ico"}):
+        right = participant_page()[path]
+        altered = PageFile(right.content[:-2] + b" \n", right.media_type)
+        assert altered.content != right.content
+        with page_of(participant_page() | {path: altered}) as address:
+            (difference,) = compare_page(address)
+        assert difference.startswith(path.removeprefix("/") or "index.html")
+        assert "differs" in difference
 
 
 def test_a_file_that_is_missing_is_named() -> None:

@@ -57,25 +57,14 @@ def test_a_file_is_sent_whole_or_from_a_byte_on() -> None:
                 assert answer.headers["content-range"] == f"bytes 5-9/{size}"
 
 
-@pytest.mark.parametrize("asked", ["bytes=3-2", "bytes=99999999-", "bytes=-0"])
-def test_a_range_that_holds_nothing_is_refused(asked: str) -> None:
+def test_a_range_that_holds_nothing_is_refused_and_one_that_is_not_understood_is_left_out() -> None:
     with serving() as client:
-        answer = client.get(PATH, headers={"Range": asked})
-        assert (answer.status_code, answer.headers["content-range"]) == (416, f"bytes */{len(CONTENT)}")
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Range": "bytes=-"},
-        {"Range": "bytes=1-2,4-5"},
-        {"Range": "lines=1-2"},
-        {"Range": "bytes=1-", "If-Range": '"x"'},
-    ],
-)
-def test_a_range_that_is_not_understood_or_of_another_file_is_left_out(headers: dict[str, str]) -> None:
-    with serving() as client:
-        assert client.get(PATH, headers=headers).status_code == 200
+        for asked in ("bytes=3-2", "bytes=99999999-", "bytes=-0"):
+            answer = client.get(PATH, headers={"Range": asked})
+            assert (answer.status_code, answer.headers["content-range"]) == (416, f"bytes */{len(CONTENT)}")
+        for asked in ("bytes=-", "bytes=1-2,4-5", "lines=1-2"):
+            assert client.get(PATH, headers={"Range": asked}).status_code == 200
+        assert client.get(PATH, headers={"Range": "bytes=1-", "If-Range": '"x"'}).status_code == 200
 
 
 def test_who_has_the_file_gets_nothing_and_the_rest_comes_from_the_same_file() -> None:

@@ -32,18 +32,22 @@ def outcomes(results: list[PutResult]) -> list[Outcome]:
 def test_the_first_report_counts_the_same_again_is_accepted_another_is_a_conflict(store_url: str) -> None:
     store = ReportStore.open(store_url)
     first, other = COLLECTION.report("n1"), COLLECTION.report("n1", label=0)
-    assert outcomes(store.reports.put([first], now=0)) == [STORED]
+    assert outcomes(store.reports.put([first, other, first], now=0)) == [STORED, CONFLICT, SAME]
     assert outcomes(store.reports.put([first, other], now=0)) == [SAME, CONFLICT]
+    assert store.reports.put([], now=0) == []
+    assert store.reports.count(COLLECTION.campaign.id) == 1
     assert list(store.reports.iterate(COLLECTION.campaign)) == [first]
     store.close()
 
 
-def test_within_one_transaction_the_first_counts_too(store_url: str) -> None:
+def test_a_report_keeps_the_hour_in_which_it_was_first_stored_and_no_more(store_url: str) -> None:
     store = ReportStore.open(store_url)
     first, other = COLLECTION.report("n1"), COLLECTION.report("n1", label=0)
-    assert outcomes(store.reports.put([first, other, first], now=0)) == [STORED, CONFLICT, SAME]
-    assert store.reports.put([], now=0) == []
-    assert store.reports.count(COLLECTION.campaign.id) == 1
+    assert store.reports.put([first, first, other], now=7201.0) == [(STORED, 7200), (SAME, 7200), (CONFLICT, 7200)]
+    later = store.reports.put([first, other, COLLECTION.report("n2")], now=7200.0 + 3599.9)
+    assert later == [(SAME, 7200), (CONFLICT, 7200), (STORED, 7200)]
+    store.reports.put([COLLECTION.report("n3")], now=10_800.0)
+    assert store.reports.by_hour(COLLECTION.campaign.id) == [(7200, 2), (10_800, 1)]
     store.close()
 
 
@@ -85,26 +89,6 @@ def test_the_rows_of_one_transaction_are_in_the_order_of_names_and_not_of_arriva
     with store.database.engine.connect() as connection:
         rows = connection.execute(text("SELECT node FROM reports ORDER BY xmin::text::bigint, ctid")).scalars().all()
     assert rows == sorted(names)
-    store.close()
-
-
-def test_only_the_hour_of_arrival_is_kept(store_url: str) -> None:
-    store = ReportStore.open(store_url)
-    for node, now in (("n1", 7200.0), ("n2", 7200.0 + 3599.9), ("n3", 10_800.0)):
-        store.reports.put([COLLECTION.report(node)], now=now)
-    assert store.reports.by_hour(COLLECTION.campaign.id) == [(7200, 2), (10_800, 1)]
-    store.close()
-
-
-def test_a_report_keeps_the_hour_in_which_it_was_first_stored(store_url: str) -> None:
-    store = ReportStore.open(store_url)
-    first, other = COLLECTION.report("n1"), COLLECTION.report("n1", label=0)
-    assert store.reports.put([first, first, other], now=7201.0) == [(STORED, 7200), (SAME, 7200), (CONFLICT, 7200)]
-    assert store.reports.put([first, other, COLLECTION.report("n2")], now=1e9) == [
-        (SAME, 7200),
-        (CONFLICT, 7200),
-        (STORED, 999_997_200),
-    ]
     store.close()
 
 

@@ -77,33 +77,20 @@ def test_records_must_fit_the_graph_and_the_schema(features: NDArray[np.generic]
         on_path(features=features, labels=labels)
 
 
-def test_one_class_only_is_refused() -> None:
-    with pytest.raises(GraphError, match="all labels are of one class"):
-        on_path(labels=np.array([1, 1, NO_LABEL, 1]))
-
-
-def test_no_labels_at_all_is_refused() -> None:
-    with pytest.raises(GraphError, match="no node has a label"):
-        on_path(labels=np.full(4, NO_LABEL))
-
-
-def test_homophily_counts_edges_between_labelled_nodes_only() -> None:
-    assert on_path().homophily == 1 / 2  # 0-1 agree, 1-2 do not, 2-3 does not count
-
-
-def test_homophily_without_a_labelled_edge_is_undefined() -> None:
-    with pytest.raises(GraphError, match="homophily is undefined"):
-        _ = on_path(labels=np.array([0, NO_LABEL, 1, NO_LABEL])).homophily
-
-
-@pytest.mark.parametrize("name", ["csbm", "patients", "voters"])
-def test_embedded_sets_load_by_their_own_name(name: str) -> None:
-    assert load(name).name == name
-
-
-def test_an_unknown_set_is_refused_with_the_known_ones() -> None:
+def test_embedded_sets_load_by_their_own_name_and_an_unknown_one_is_refused() -> None:
+    assert [load(name).name for name in ("csbm", "patients", "voters")] == ["csbm", "patients", "voters"]
     with pytest.raises(RunError, match=r"no data set 'atlantis': known are citeseer, cora, csbm, .*patients"):
         load("atlantis")
+
+
+def test_labels_of_several_classes_are_needed_and_homophily_counts_edges_between_labelled_nodes_only() -> None:
+    with pytest.raises(GraphError, match="all labels are of one class"):
+        on_path(labels=np.array([1, 1, NO_LABEL, 1]))
+    with pytest.raises(GraphError, match="no node has a label"):
+        on_path(labels=np.full(4, NO_LABEL))
+    assert on_path().homophily == 1 / 2  # 0-1 agree, 1-2 do not, 2-3 does not count
+    with pytest.raises(GraphError, match="homophily is undefined"):
+        _ = on_path(labels=np.array([0, NO_LABEL, 1, NO_LABEL])).homophily
 
 
 def test_a_file_of_your_own_is_a_data_set_by_its_name(tmp_path: Path) -> None:
@@ -198,6 +185,89 @@ def printed(build: Callable[[], object], kind: type[VeilgraphError]) -> str:
     return "".join(traceback.format_exception(caught.value))
 
 
+def of_nodes(**columns: Any) -> dict[str, Any]:
+    return {"nodes": NODES.assign(**columns)}
+
+
+def of_edges(*ends: str | None) -> dict[str, Any]:
+    return {"edges": pd.DataFrame({"from": ["b", "b"], "to": ends})}
+
+
+MANY_COLUMNS = pd.DataFrame(0, index=range(4), columns=[f"q{i}" for i in range(100)])
+
+
+LABEL_AMONG_FEATURES = replace(TABLE_SCHEMA, columns=(*TABLE_SCHEMA.columns, Column(name="ill", values=("n", "y"))))
+
+
+OF_AGE = "column 'age', row 2: outside the declared range 0..120 (value withheld)"
+
+
+REFUSED: list[tuple[dict[str, Any], type[VeilgraphError], str]] = [
+    (of_edges("c", "z"), GraphError, "edge table, row 2: unknown node 'z'; add it to the nodes"),
+    (of_edges("c", None), GraphError, "edge table, row 2: an end is missing"),
+    ({"edges": EDGES.iloc[:0]}, GraphError, "no edges"),
+    ({"edges": EDGES[["from"]]}, GraphError, "has 1 column(s): the first two"),
+    (of_nodes(ill=["n", "y", "secret", "y"]), DomainError, "column 'ill', row 3: not one of the declared classes"),
+    (
+        of_nodes(smoker=["no", "yes", "secret", "no"]),
+        DomainError,
+        "column 'smoker', row 3: not one of the 2 declared values (value withheld)",
+    ),
+    (of_nodes(smoker=["no", "yes ", "no", "no"]), DomainError, "row 2: "),
+    (of_nodes(smoker=["no", "yes ", "no", "no"]), DomainError, "it begins or ends with a blank: remove it"),
+    (of_nodes(smoker=["no", None, "yes", "no"]), DomainError, "column 'smoker', row 2"),
+    *((of_nodes(age=[25.0, age, 50.0, 60.0]), DomainError, OF_AGE) for age in (-4077.0, 4077.0, 1e300)),
+    (
+        of_nodes(age=["25", "secret", "50", "60"]),
+        DomainError,
+        "not a number (value withheld); write it with the digits",
+    ),
+    (of_nodes(age=[25.0, 30.0, np.nan, 60.0]), DomainError, "column 'age', row 3: missing"),
+    (of_nodes(id=["007", "b", "c", "c"]), GraphError, "row 4: the id 'c' occurs twice, first in row 3"),
+    (of_nodes(id=["007", "b", None, "d"]), GraphError, "row 3: the id is missing"),
+    (
+        {"nodes": NODES.rename(columns={"id": "person"})},
+        GraphError,
+        "no column 'id', which names the nodes; its columns are person, age, smoker, visits, ill, unused",
+    ),
+    ({"nodes": MANY_COLUMNS}, GraphError, "q10, q11 and 88 more"),
+    ({"label": "sick"}, GraphError, "no column 'sick', which was given as the label; its columns are id, age, smoker"),
+    ({"nodes": NODES.drop(columns="smoker")}, SchemaError, "the table has no column 'smoker'"),
+    ({"schema": LABEL_AMONG_FEATURES}, GraphError, "a label cannot be one"),
+    (of_nodes(ill=["y", "y", None, "y"]), GraphError, "all labels are of one class"),
+    (of_nodes(ill=cells(None, None, None, None)), GraphError, "no node has a label"),
+    ({"nodes": NODES.iloc[:0]}, GraphError, "has no rows"),
+]
+
+
+def test_tables_that_do_not_fit_are_refused_by_row_without_quoting_a_value(tables: Tables) -> None:
+    for changed, kind, message in REFUSED:
+        said = printed(replace(tables, **changed).load, kind)
+        assert message in said, message
+        assert "secret" not in said, message
+        assert "4077" not in said, message
+
+
+def test_a_file_that_cannot_be_read_is_named_without_quoting_it(csv: Tables) -> None:
+    csv.write()
+    whole = {path: path.read_bytes() for path in csv.folder.iterdir()}
+    for name, kind, message in (
+        ("nodes.csv", GraphError, "nodes.csv cannot be read"),
+        ("edges.csv", GraphError, "edges.csv cannot be read"),
+        ("schema.toml", SchemaError, "schema.toml cannot be read as a schema"),
+    ):
+        (csv.folder / name).unlink()
+        assert message in printed(csv.read, kind)
+        (csv.folder / name).write_bytes(whole[csv.folder / name])
+    for content in (b"", b'id,age\n"007,25\n', b"\xff\xfe\x00secret\x00"):
+        (csv.folder / "nodes.csv").write_bytes(content)
+        said = printed(csv.read, GraphError)
+        assert "secret" not in said
+        assert "007" not in said
+    csv.folder.joinpath("nodes.xlsx").touch()
+    assert "a table is .csv or .parquet" in printed(replace(csv, suffix=".xlsx").read, GraphError)
+
+
 def test_tables_become_records_on_a_graph(tables: Tables) -> None:
     private = tables.load()
     assert private.name == "nodes"
@@ -235,19 +305,9 @@ def test_ids_are_text_whatever_the_columns_hold(tables: Tables) -> None:
     private = replace(tables, nodes=nodes, edges=edges).load()
     assert private.graph.node_ids == ("7", "8", "9", "10")
     assert private.graph.edges.tolist() == [[0, 1], [1, 3]]
-
-
-def test_leading_zeros_tell_nodes_apart(tables: Tables) -> None:
-    nodes = tables.nodes.assign(id=["7", "07", "007", "d"])
+    zeros = tables.nodes.assign(id=["7", "07", "007", "d"])
     edges = pd.DataFrame({"from": ["7", "007"], "to": ["07", "d"]})
-    assert replace(tables, nodes=nodes, edges=edges).load().graph.edges.tolist() == [[0, 2], [1, 3]]
-
-
-def test_both_formats_give_the_same(tmp_path: Path) -> None:
-    comma, columnar = (
-        Tables(folder=tmp_path, nodes=NODES, edges=EDGES, suffix=suffix).load() for suffix in (".csv", ".parquet")
-    )
-    assert comma.fingerprint == columnar.fingerprint
+    assert replace(tables, nodes=zeros, edges=edges).load().graph.edges.tolist() == [[0, 2], [1, 3]]
 
 
 class ArrowOnly:
@@ -286,114 +346,6 @@ def test_nothing_private_is_shown(tables: Tables) -> None:
     )
 
 
-def test_an_unknown_node_in_an_edge_is_refused_by_row(tables: Tables) -> None:
-    edges = pd.DataFrame({"from": ["b", "b"], "to": ["c", "z"]})
-    message = printed(replace(tables, edges=edges).load, GraphError)
-    assert "edge table, row 2: unknown node 'z'; add it to the nodes" in message
-    edges["to"] = ["c", None]
-    assert "edge table, row 2: an end is missing" in printed(replace(tables, edges=edges).load, GraphError)
-
-
-def test_a_label_outside_the_classes_is_refused_without_quoting_it(tables: Tables) -> None:
-    message = printed(replace(tables, nodes=tables.nodes.assign(ill=["n", "y", "perhaps", "y"])).load, DomainError)
-    assert "column 'ill'" in message
-    assert "value withheld" in message
-    assert "perhaps" not in message
-
-
-def test_a_value_outside_its_list_is_refused_without_quoting_it(tables: Tables) -> None:
-    nodes = tables.nodes.assign(smoker=["no", "yes", "sometimes", "no"])
-    message = printed(replace(tables, nodes=nodes).load, DomainError)
-    assert "column 'smoker', row 3: not one of the 2 declared values (value withheld)" in message
-    assert "sometimes" not in message
-    message = printed(replace(tables, nodes=nodes.assign(smoker=["no", "yes ", "no", "no"])).load, DomainError)
-    assert "column 'smoker', row 2" in message
-    assert "it begins or ends with a blank: remove it" in message
-
-
-@pytest.mark.parametrize("age", [-4077.0, 4077.0, 1e300])
-def test_a_number_outside_its_range_is_refused_without_quoting_it(tables: Tables, age: float) -> None:
-    message = printed(replace(tables, nodes=tables.nodes.assign(age=[25.0, age, 50.0, 60.0])).load, DomainError)
-    assert "column 'age', row 2: outside the declared range 0..120 (value withheld)" in message
-    assert "4077" not in message
-
-
-def test_a_word_in_a_continuous_column_is_refused_without_quoting_it(tables: Tables) -> None:
-    nodes = tables.nodes.assign(age=["25", "thirty", "50", "60"])
-    message = printed(replace(tables, nodes=nodes).load, DomainError)
-    assert "not a number (value withheld); write it with the digits 0 to 9 and a decimal point" in message
-    assert "thirty" not in message
-
-
-def test_a_missing_number_is_refused_by_row(tables: Tables) -> None:
-    message = printed(replace(tables, nodes=tables.nodes.assign(age=[25.0, 30.0, np.nan, 60.0])).load, DomainError)
-    assert "column 'age', row 3: missing" in message
-
-
-def test_a_missing_category_is_refused_by_row(tables: Tables) -> None:
-    nodes = tables.nodes.assign(smoker=cells("no", None, "yes", "no"))
-    assert "column 'smoker', row 2" in printed(replace(tables, nodes=nodes).load, DomainError)
-
-
-def test_an_id_twice_is_refused(tables: Tables) -> None:
-    nodes = tables.nodes.assign(id=["007", "b", "c", "c"])
-    assert "row 4: the id 'c' occurs twice, first in row 3" in printed(replace(tables, nodes=nodes).load, GraphError)
-
-
-def test_a_missing_id_is_refused_by_row(tables: Tables) -> None:
-    nodes = tables.nodes.assign(id=cells("007", "b", None, "d"))
-    assert "row 3: the id is missing" in printed(replace(tables, nodes=nodes).load, GraphError)
-
-
-def test_without_an_id_column_the_columns_are_listed(tables: Tables) -> None:
-    nodes = tables.nodes.rename(columns={"id": "person"})
-    message = printed(replace(tables, nodes=nodes).load, GraphError)
-    assert "no column 'id', which names the nodes; its columns are person, age, smoker, visits, ill, unused" in message
-
-
-def test_a_long_list_of_columns_is_cut(tables: Tables) -> None:
-    nodes = pd.DataFrame(0, index=range(4), columns=[f"q{i}" for i in range(100)])
-    assert "q10, q11 and 88 more" in printed(replace(tables, nodes=nodes).load, GraphError)
-
-
-def test_without_the_label_column_the_columns_are_listed(tables: Tables) -> None:
-    message = printed(replace(tables, label="sick").load, GraphError)
-    assert "no column 'sick', which was given as the label; its columns are id, age, smoker, visits, ill" in message
-
-
-def test_without_a_declared_column_the_table_is_refused(tables: Tables) -> None:
-    nodes = tables.nodes.drop(columns="smoker")
-    assert "the table has no column 'smoker'" in printed(replace(tables, nodes=nodes).load, SchemaError)
-
-
-def test_the_label_may_not_be_a_feature(tables: Tables) -> None:
-    schema = replace(TABLE_SCHEMA, columns=(*TABLE_SCHEMA.columns, Column(name="ill", values=("n", "y"))))
-    assert "a label cannot be one" in printed(replace(tables, schema=schema).load, GraphError)
-
-
-def test_tables_of_one_class_only_are_refused(tables: Tables) -> None:
-    nodes = tables.nodes.assign(ill=cells("y", "y", None, "y"))
-    assert "all labels are of one class" in printed(replace(tables, nodes=nodes).load, GraphError)
-
-
-def test_tables_without_labels_are_refused(tables: Tables) -> None:
-    nodes = tables.nodes.assign(ill=cells(None, None, None, None))
-    assert "no node has a label" in printed(replace(tables, nodes=nodes).load, GraphError)
-
-
-def test_a_node_table_without_rows_is_refused(tables: Tables) -> None:
-    assert "has no rows" in printed(replace(tables, nodes=tables.nodes.iloc[:0]).load, GraphError)
-
-
-def test_an_edge_table_without_rows_is_refused(tables: Tables) -> None:
-    assert "no edges" in printed(replace(tables, edges=tables.edges.iloc[:0]).load, GraphError)
-
-
-def test_an_edge_table_needs_two_columns(tables: Tables) -> None:
-    message = printed(replace(tables, edges=tables.edges[["from"]]).load, GraphError)
-    assert "has 1 column(s): the first two" in message
-
-
 def test_an_edge_table_without_column_names_does_not_lose_its_first_edge(csv: Tables) -> None:
     csv.write()
     (csv.folder / "edges.csv").write_text("007,b\nb,c\nc,d\n", encoding="utf-8")
@@ -410,34 +362,6 @@ def test_a_truncated_file_is_refused_without_quoting_it(csv: Tables, name: str) 
         message = printed(tables.read, GraphError)
         assert f"{name} is not a readable .parquet table" in message
         assert "007" not in message
-
-
-@pytest.mark.parametrize("content", [b"", b'id,age\n"007,25\n', b"\xff\xfe\x00secret\x00"])
-def test_a_malformed_file_is_refused_without_quoting_it(csv: Tables, content: bytes) -> None:
-    csv.write()
-    (csv.folder / "nodes.csv").write_bytes(content)
-    message = printed(csv.read, GraphError)
-    assert "secret" not in message
-    assert "007" not in message
-
-
-@pytest.mark.parametrize("name", ["nodes.csv", "edges.csv"])
-def test_a_file_that_is_not_there_is_named(csv: Tables, name: str) -> None:
-    csv.write()
-    (csv.folder / name).unlink()
-    assert f"{name} cannot be read" in printed(csv.read, GraphError)
-
-
-def test_a_schema_that_is_not_there_is_named(csv: Tables) -> None:
-    csv.write()
-    (csv.folder / "schema.toml").unlink()
-    assert "schema.toml cannot be read as a schema" in printed(csv.read, SchemaError)
-
-
-def test_a_file_of_another_kind_is_refused(csv: Tables) -> None:
-    csv.write()
-    csv.folder.joinpath("nodes.xlsx").touch()
-    assert "a table is .csv or .parquet" in printed(replace(csv, suffix=".xlsx").read, GraphError)
 
 
 def test_without_pandas_one_sentence_says_what_to_install(csv: Tables, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,10 +68,14 @@ def test_a_command_is_not_executed(protocol: int, nested: bool, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("function", [eval, exec, __import__, getattr, open, print, np.load, np.fromfile, np.save])
-def test_no_other_function_is_admitted(function: Any) -> None:
-    with pytest.raises(pickle.UnpicklingError, match="which such a file does not need"):
-        load_restricted(pickle.dumps(Payload(function, "x")))
+def test_no_other_function_is_admitted_and_none_can_be_changed() -> None:
+    functions: list[Any] = [eval, exec, __import__, getattr, open, print, np.load, np.fromfile, np.save]
+    for function in functions:
+        with pytest.raises(pickle.UnpicklingError, match="which such a file does not need"):
+            load_restricted(pickle.dumps(Payload(function, "x")))
+    for name in (b"c_codecs\nencode\n", b"cnumpy\ndtype\n"):
+        with pytest.raises(pickle.UnpicklingError, match="a function has no state"):
+            load_restricted(name + b"(dVa\nVb\nsb.")
 
 
 def test_a_name_with_dots_reaches_nothing() -> None:
@@ -83,12 +87,6 @@ def test_bytes_can_be_encoded_as_latin1_only() -> None:
     assert load_restricted(b"c_codecs\nencode\n(Vtext\nVlatin1\ntR.") == b"text"
     with pytest.raises(pickle.UnpicklingError, match="encoded as zip, not as latin1"):
         load_restricted(b"c_codecs\nencode\n(Vtext\nVzip\ntR.")
-
-
-@pytest.mark.parametrize("name", [b"c_codecs\nencode\n", b"cnumpy\ndtype\n"])
-def test_a_function_cannot_be_changed(name: bytes) -> None:
-    with pytest.raises(pickle.UnpicklingError, match="a function has no state"):
-        load_restricted(name + b"(dVa\nVb\nsb.")
 
 
 class Forged:
@@ -141,11 +139,11 @@ FORGERIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("forgery", FORGERIES)
-@pytest.mark.parametrize("protocol", [2, 4])
-def test_an_array_that_points_outside_its_content_is_refused(forgery: str, protocol: int) -> None:
-    with pytest.raises((pickle.UnpicklingError, TypeError, ValueError)):
-        load_restricted(pickle.dumps(FORGERIES[forgery], protocol=protocol))
+def test_an_array_that_points_outside_its_content_is_refused() -> None:
+    for name, forgery in FORGERIES.items():
+        for protocol in (2, 4):
+            with pytest.raises((pickle.UnpicklingError, TypeError, ValueError)):
+                pytest.fail(f"{name} was read as {load_restricted(pickle.dumps(forgery, protocol=protocol))!r}")
 
 
 def test_a_forged_type_does_not_crash_the_process(tmp_path: Path) -> None:

@@ -44,19 +44,48 @@ def test_a_folder_with_other_files_is_not_written_to_and_an_older_model_is(
     )
 
 
-def test_what_a_killed_process_left_behind_is_no_stranger(collected: Collected, tmp_path: Path) -> None:
-    (tmp_path / ".checkpoint.npz.17.part").touch()
-    train_reports(collected.campaign, collected.perturbed, method="plain", epochs=1).save(tmp_path)
-    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".jsonl", ".npz"}
+def test_a_damaged_file_or_another_document_is_one_sentence(
+    collected: Collected, copy: Path, capsys: Capture, tmp_path: Path
+) -> None:
+    def damaged(file: str) -> Path:
+        folder = tmp_path / "damaged" / copy.name
+        shutil.rmtree(folder, ignore_errors=True)
+        return Path(shutil.copytree(copy, folder)) / file
+
+    for file in (each for each in FILES if (copy / each).exists()):
+        for name, damage in FILE_DAMAGES.items():
+            if copy.name == SEALED and file == "reports.jsonl" and name == "empty":
+                continue  # a model of no reports: nothing but the manifest says otherwise
+            path = damaged(file)
+            damage(path)
+            check_refused(collected, path.parent, capsys, f"{file} {name}")
+    for file in ("campaign.json", "model.json", "training.json"):
+        for name, text in DOCUMENT_TEXTS.items():
+            path = damaged(file)
+            path.write_text(text, encoding="utf-8")
+            check_refused(collected, path.parent, capsys, f"{file} {name}")
 
 
-@pytest.mark.parametrize("missing", ["training.json", "campaign.json", "reports.jsonl"])
-def test_an_unfinished_model_is_refused(trained: Path, tmp_path: Path, missing: str) -> None:
-    for path in trained.iterdir():
-        if path.name != missing:
-            (tmp_path / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(RunError, match="no model"):
-        Model.load(tmp_path)
+def test_any_changed_byte_is_named_with_its_file_and_a_manifest_is_needed(
+    collected: Collected, trained: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    for file in FILES:
+        folder = shutil.copytree(trained, tmp_path / file / "model")
+        content = bytearray((folder / file).read_bytes())
+        digit = min(place for place, byte in enumerate(content) if chr(byte).isdigit())
+        content[digit] = ord("1") if content[digit] != ord("1") else ord("2")
+        (folder / file).write_bytes(content)
+        assert file in check_refused(collected, folder, capsys, file)
+    folder = shutil.copytree(trained, tmp_path / "model")
+    facts = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    del facts["manifest"]
+    (folder / "training.json").write_text(json.dumps(facts), encoding="utf-8")
+    assert "by the manifest" in check_refused(collected, folder, capsys, "no manifest")
+    for missing in ("training.json", "campaign.json", "reports.jsonl"):
+        folder = shutil.copytree(trained, tmp_path / missing / "unfinished")
+        (folder / missing).unlink()
+        with pytest.raises(RunError, match="no model"):
+            Model.load(folder)
 
 
 FILES = ["campaign.json", "model.json", "nodes.json", "reports.jsonl", "training.json", "weights.npz"]
@@ -94,28 +123,6 @@ def test_an_intact_folder_predicts(collected: Collected, copy: Path, tmp_path: P
     assert collected.command("predict", model=copy, graph=collected.folder / "edges.csv", out=out) == 0
 
 
-@pytest.mark.parametrize("file", FILES)
-@pytest.mark.parametrize("damage", FILE_DAMAGES)
-def test_a_damaged_file_is_one_sentence(
-    collected: Collected, copy: Path, capsys: Capture, file: str, damage: str
-) -> None:
-    if not (copy / file).exists():
-        pytest.skip("this copy has no order of the nodes")
-    FILE_DAMAGES[damage](copy / file)
-    if copy.name == SEALED and file == "reports.jsonl" and damage == "empty":
-        return  # a model of no reports: nothing but the manifest says otherwise
-    check_refused(collected, copy, capsys, f"{file} {damage}")
-
-
-@pytest.mark.parametrize("file", ["campaign.json", "model.json", "training.json"])
-@pytest.mark.parametrize("text", DOCUMENT_TEXTS)
-def test_another_document_is_one_sentence(
-    collected: Collected, copy: Path, capsys: Capture, file: str, text: str
-) -> None:
-    (copy / file).write_text(DOCUMENT_TEXTS[text], encoding="utf-8")
-    check_refused(collected, copy, capsys, f"{file} {text}")
-
-
 @pytest.mark.parametrize("key", ["method", "campaign"])
 def test_a_description_of_another_type_is_one_sentence(
     collected: Collected, copy: Path, capsys: Capture, key: str
@@ -144,39 +151,17 @@ def test_weights_that_are_finite_and_too_large_are_one_sentence(
     check_refused(collected, copy, capsys, "large weights")
 
 
-@pytest.mark.parametrize(
-    "parts", [["campaign.json"], ["model.json", "weights.npz"], ["campaign.json", "training.json"]]
-)
 def test_a_folder_mixed_from_two_campaigns_is_one_sentence(
-    collected: Collected, copy: Path, capsys: Capture, tmp_path_factory: pytest.TempPathFactory, parts: list[str]
+    collected: Collected, copy: Path, capsys: Capture, tmp_path: Path
 ) -> None:
-    other = Collected(tmp_path_factory.mktemp("other"), features=12)
+    (tmp_path / "other").mkdir()
+    other = Collected(tmp_path / "other", features=12)
     train_reports(other.campaign, other.perturbed, method="rgnn", epochs=1, device="cpu").save(other.folder / "model")
-    for part in parts:
-        shutil.copy(other.folder / "model" / part, copy / part)
-    check_refused(collected, copy, capsys, f"{parts} of another campaign")
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_any_changed_byte_is_named_with_its_file(
-    collected: Collected, trained: Path, tmp_path: Path, capsys: Capture, file: str
-) -> None:
-    folder = shutil.copytree(trained, tmp_path / "model")
-    content = bytearray((folder / file).read_bytes())
-    digit = min(place for place, byte in enumerate(content) if chr(byte).isdigit())
-    content[digit] = ord("1") if content[digit] != ord("1") else ord("2")
-    (folder / file).write_bytes(content)
-    assert file in check_refused(collected, folder, capsys, file)
-
-
-def test_a_description_without_a_manifest_is_refused(
-    collected: Collected, trained: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    folder = shutil.copytree(trained, tmp_path / "model")
-    facts = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    del facts["manifest"]
-    (folder / "training.json").write_text(json.dumps(facts), encoding="utf-8")
-    assert "by the manifest" in check_refused(collected, folder, capsys, "no manifest")
+    for parts in (["campaign.json"], ["model.json", "weights.npz"], ["campaign.json", "training.json"]):
+        folder = Path(shutil.copytree(copy, tmp_path / "-".join(parts) / copy.name))
+        for part in parts:
+            shutil.copy(other.folder / "model" / part, folder / part)
+        check_refused(collected, folder, capsys, f"{parts} of another campaign")
 
 
 WRITTEN = ["weights.npz", "model.json", "campaign.json", "reports.jsonl", "nodes.json"]
@@ -191,25 +176,27 @@ def whole(collected: Collected, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-@pytest.mark.parametrize("count", range(len(WRITTEN) + 1))
-@pytest.mark.parametrize("before", ["no model", "an older model"])
 def test_a_training_that_was_killed_while_saving_leaves_no_model_and_starts_again(
-    collected: Collected, trained: Path, whole: Path, tmp_path: Path, capsys: Capture, count: int, before: str
+    collected: Collected, trained: Path, whole: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     """A process can be killed between any two files, and in the middle of one: then a draft is left."""
-    folder = tmp_path / "model"
-    if before == "an older model":
-        shutil.copytree(trained, folder)
-        (folder / "training.json").unlink()  # the first thing that saving does
-    folder.mkdir(exist_ok=True)
-    for name in WRITTEN[:count]:
-        shutil.copy(whole / name, folder / name)
-    (folder / f".{[*WRITTEN, 'training.json'][count]}.0123456789abcdef.part").write_bytes(b"half")
-    check_refused(collected, folder, capsys, f"killed after {count} files")
-    train_files(collected.store, out=folder, device="cpu", card=False, **collected.files())
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*WRITTEN, "training.json"])
-    for name in WRITTEN:
-        assert (folder / name).read_bytes() == (whole / name).read_bytes()
+    for count in range(len(WRITTEN) + 1):
+        for before in ("no model", "an older model"):
+            folder = tmp_path / str(count) / before
+            if before == "an older model":
+                shutil.copytree(trained, folder)
+                (folder / "training.json").unlink()  # the first thing that saving does
+            folder.mkdir(exist_ok=True, parents=True)
+            for name in WRITTEN[:count]:
+                shutil.copy(whole / name, folder / name)
+            (folder / f".{[*WRITTEN, 'training.json'][count]}.0123456789abcdef.part").write_bytes(b"half")
+            check_refused(collected, folder, capsys, f"killed after {count} files")
+            if count != 2:
+                continue
+            train_files(collected.store, out=folder, device="cpu", card=False, **collected.files())
+            assert sorted(path.name for path in folder.iterdir()) == sorted([*WRITTEN, "training.json"])
+            for name in WRITTEN:
+                assert (folder / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_saving_that_is_interrupted_leaves_no_draft(collected: Collected, tmp_path: Path) -> None:

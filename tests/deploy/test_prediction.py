@@ -255,21 +255,28 @@ def test_a_bar_within_the_name_of_a_class_is_escaped(tmp_path: Path) -> None:
     assert (tmp_path / "sets.csv").read_text(encoding="utf-8") == '"id","set"\n"a","x\\|y|z"\n'
 
 
-def test_an_impossible_coverage_is_refused_and_nothing_is_written(
-    collected: Collected, veil: Path, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_be_predicted_is_refused_with_the_remedy_and_nothing_is_written(
+    collected: Collected, trained: Path, veil: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = collected.folder / "impossible.csv"
-    assert collected.command("predict", model=veil, graph=collected.folder / "edges.csv", out=out, coverage="1") == 2
-    assert "above 0 and below 1" in capsys.readouterr().err
-    assert not out.exists()
-
-
-def test_a_method_without_sets_is_refused_with_those_that_have_them(
-    collected: Collected, trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = {"model": trained, "graph": collected.folder / "edges.csv", "out": collected.folder / "none.csv"}
-    assert collected.command("predict", **options, coverage="0.9") == 2
-    assert "use Veil or LabelVeil" in capsys.readouterr().err
+    words = {"graph": collected.folder / "edges.csv", "out": tmp_path / "out.csv"}
+    missing = tmp_path / "no model"
+    for given, reasons in (
+        ({"model": veil, "coverage": "1"}, ["above 0 and below 1"]),
+        ({"model": veil, "certain": "0"}, ["above 0, at most 1"]),
+        ({"model": veil, "certain": "1.5"}, ["above 0, at most 1"]),
+        ({"model": trained, "coverage": "0.9"}, ["use Veil or LabelVeil"]),
+        (
+            {"model": missing},
+            [
+                f"'{missing}'",
+                "veilgraph train campaign.json --store sqlite:///reports.db --graph edges.csv --out",
+            ],
+        ),
+    ):
+        assert collected.command("predict", **words, **given) == 2
+        error = capsys.readouterr().err
+        assert all(reason in error for reason in reasons)
+        assert not (tmp_path / "out.csv").exists()
 
 
 def test_a_table_has_the_same_columns_in_every_format(collected: Collected, veil: Path) -> None:
@@ -328,27 +335,6 @@ def test_a_set_has_all_classes_where_nothing_is_known_however_likely_a_class_is_
     sets = sets_of_classes(calibrated, probabilities, perturbed, unknown, 0.4)
     assert sets.sum(axis=1).tolist() == [1, 1, 1, 2, 2, 2]
     assert certain_answers(probabilities, sets, 0.7).tolist() == [True] * 3 + [False] * 3
-
-
-@pytest.mark.parametrize("certain", ["0", "1.5"])
-def test_an_impossible_certainty_is_refused(
-    collected: Collected, veil: Path, certain: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = collected.folder / "impossible.csv"
-    words = {"model": veil, "graph": collected.folder / "edges.csv", "out": out, "certain": certain}
-    assert collected.command("predict", **words) == 2
-    assert "above 0, at most 1" in capsys.readouterr().err
-    assert not out.exists()
-
-
-def test_a_folder_without_a_model_names_the_command_that_makes_one(
-    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = {"model": tmp_path / "no model", "graph": collected.folder / "edges.csv", "out": tmp_path / "out.csv"}
-    assert collected.command("predict", **words) == 2
-    error = capsys.readouterr().err
-    assert "veilgraph train campaign.json --store sqlite:///reports.db --graph edges.csv --out" in error
-    assert f"'{tmp_path}/no model'" in error
 
 
 def test_people_who_reported_have_the_threshold_of_those_who_did() -> None:

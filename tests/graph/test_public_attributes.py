@@ -71,28 +71,19 @@ def test_dates_of_parquet_and_of_text_are_the_same_days() -> None:
     assert day.groups().names == ("2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04")
 
 
-def test_numbers_are_standardised_and_missing_ones_are_indicated() -> None:
+def test_numbers_are_standardised_coded_where_few_and_bounded() -> None:
     encoded = _dense(Numbers(name="age", values=np.array([20.0, 40.0, np.nan])).encoded())
     np.testing.assert_allclose(encoded, [[-1, 0], [1, 0], [0, 1]])
-
-
-def test_few_different_numbers_are_codes_too() -> None:
     encoded = _dense(Numbers(name="sons", values=np.array([0.0, 1.0, 2.0, 1.0])).encoded())
     np.testing.assert_array_equal(encoded[:, 1:], [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 1, 0]])
-
-
-def test_one_wrong_entry_does_not_rule_a_column() -> None:
     values = np.append(np.arange(1000.0), 1e12)
     assert np.abs(_dense(Numbers(name="income", values=values).encoded())).max() <= 4
 
 
-def test_categories_have_a_variance_of_1_in_all() -> None:
+def test_categories_and_embeddings_have_a_variance_of_1_in_all() -> None:
     encoded = _dense(Categories.of("village", ["A", "B", "B", None, "C", "B"]).encoded())
     assert encoded.shape == (6, 4)
     assert encoded.var(axis=0).sum() == pytest.approx(1)
-
-
-def test_an_embedding_has_a_variance_of_1_in_all() -> None:
     rows = np.random.default_rng(0).normal(3, [1, 10, 100], size=(50, 3)).astype(np.float32)
     assert _dense(Embedding(name="profile", rows=rows).encoded()).var(axis=0).sum() == pytest.approx(1, rel=1e-5)
 
@@ -115,14 +106,11 @@ def test_the_same_features_are_read_from_pyg_numpy_and_scipy() -> None:
         )
 
 
-def test_many_numbers_are_grouped_in_quarters() -> None:
+def test_many_numbers_are_grouped_in_quarters_and_an_embedding_has_no_groups() -> None:
     groups = Numbers(name="age", values=np.append(np.arange(100.0), np.nan)).groups()
     assert groups.names == ("below 24.75", "24.75 to below 49.5", "49.5 to below 74.25", "74.25 or more")
     assert np.bincount(groups.codes[:-1]).tolist() == [25, 25, 25, 25]
     assert groups.codes[-1] == -1
-
-
-def test_groups_of_an_embedding_are_refused() -> None:
     with pytest.raises(GraphError, match="'profile' is an embedding and has no groups: name another column"):
         PublicAttributes.from_table(PEOPLE, ids=IDS)["profile"].groups()
 

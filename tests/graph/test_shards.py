@@ -97,35 +97,6 @@ def test_a_draft_of_a_killed_run_is_removed_and_a_folder_is_never_overwritten(tm
         write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=2)
 
 
-def remove(folder: Path) -> None:
-    (folder / "edges-00002.parquet").unlink()
-
-
-def truncate(folder: Path) -> None:
-    path = folder / "edges-00002.parquet"
-    path.write_bytes(path.read_bytes()[:-10])
-
-
-def double(folder: Path) -> None:
-    shutil.copy(folder / "edges-00001.parquet", folder / "edges-00004.parquet")
-
-
-def replace_by_another(folder: Path) -> None:
-    shutil.copy(folder / "edges-00001.parquet", folder / "edges-00002.parquet")
-    describe(folder, "edges", 2, sha256=None)
-
-
-def name_an_unknown_node(folder: Path) -> None:
-    path = folder / "edges-00002.parquet"
-    pd.read_parquet(path).assign(target="nobody").to_parquet(path, index=False)
-    describe(folder, "edges", 2)
-
-
-def disagree(folder: Path) -> None:
-    shutil.copy(folder / "nodes-00001.parquet", folder / "nodes-00002.parquet")
-    describe(folder, "nodes", 2)
-
-
 def describe(folder: Path, kind: str, shard: int, **fixed: object) -> None:
     """State a shard in the manifest as it is now; with `sha256=None` the digest stays."""
     path = folder / f"{kind}-{shard:05d}.parquet"
@@ -139,23 +110,38 @@ def describe(folder: Path, kind: str, shard: int, **fixed: object) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (remove, "edges-00002.parquet is missing"),
-        (truncate, "edges-00002.parquet is truncated"),
-        (double, "edges-00004.parquet is not in the manifest, a doubled"),
-        (replace_by_another, "edges-00002.parquet is not the shard that the manifest describes"),
-        (name_an_unknown_node, "edges-00002.parquet names a node that no shard of nodes holds"),
-        (disagree, "nodes-00002.parquet holds nodes of another shard"),
-    ],
-)
-def test_a_damaged_folder_is_refused_by_the_name_of_the_shard(
-    written: ShardFolder, damage: Callable[[Path], None], message: str
-) -> None:
-    damage(written.path)
-    with pytest.raises(GraphError, match=message):
-        ShardFolder.open(written.path).graph()
+def test_a_damaged_folder_is_refused_by_the_name_of_the_shard(written: ShardFolder, tmp_path: Path) -> None:
+    def edges(folder: Path, shard: int) -> Path:
+        return folder / f"edges-{shard:05d}.parquet"
+
+    def truncate(folder: Path) -> None:
+        edges(folder, 2).write_bytes(edges(folder, 2).read_bytes()[:-10])
+
+    def replace_by_another(folder: Path) -> None:
+        shutil.copy(edges(folder, 1), edges(folder, 2))
+        describe(folder, "edges", 2, sha256=None)
+
+    def name_an_unknown_node(folder: Path) -> None:
+        pd.read_parquet(edges(folder, 2)).assign(target="nobody").to_parquet(edges(folder, 2), index=False)
+        describe(folder, "edges", 2)
+
+    def disagree(folder: Path) -> None:
+        shutil.copy(folder / "nodes-00001.parquet", folder / "nodes-00002.parquet")
+        describe(folder, "nodes", 2)
+
+    damages: dict[str, Callable[[Path], object]] = {
+        "edges-00002.parquet is missing": lambda folder: edges(folder, 2).unlink(),
+        "edges-00002.parquet is truncated": truncate,
+        "edges-00004.parquet is not in the manifest, a doubled": lambda f: shutil.copy(edges(f, 1), edges(f, 4)),
+        "edges-00002.parquet is not the shard that the manifest describes": replace_by_another,
+        "edges-00002.parquet names a node that no shard of nodes holds": name_an_unknown_node,
+        "nodes-00002.parquet holds nodes of another shard": disagree,
+    }
+    for number, (message, damage) in enumerate(damages.items()):
+        folder = Path(shutil.copytree(written.path, tmp_path / str(number)))
+        damage(folder)
+        with pytest.raises(GraphError, match=message):
+            ShardFolder.open(folder).graph()
 
 
 @pytest.fixture
@@ -168,41 +154,23 @@ def reported(tmp_path: Path) -> ShardFolder:
     return write_shards(tmp_path / "reported", tmp_path / "edges.parquet", parts=4, reports=ShardedReports([reports]))
 
 
-def with_total(key: str, change: object) -> Callable[[dict[str, Any]], None]:
-    def damage(manifest: dict[str, Any]) -> None:
-        manifest[key] = manifest[key] + change if isinstance(change, int) else change
-
-    return damage
-
-
-def with_text_rows(manifest: dict[str, Any]) -> None:
-    manifest["shards"][1]["edges"]["rows"] = "12"
-
-
-def without_the_type_of_ids(manifest: dict[str, Any]) -> None:
-    del manifest["ids"]
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (with_total("nodes", -1), r"manifest.json says \d+ nodes, and its shards have \d+ together"),
-        (with_total("edges", 1), r"manifest.json says \d+ edges, and its shards have \d+ together"),
-        (with_total("reports", 1), r"manifest.json says \d+ reports, and its shards have \d+ together"),
-        (with_total("nodes", "many"), "manifest.json says many nodes"),
-        (with_total("ids", ["text"]), "manifest.json does not describe shards"),
-        (without_the_type_of_ids, "manifest.json does not describe shards"),
-        (with_text_rows, "manifest.json does not describe shards"),
-    ],
-)
-def test_the_totals_of_a_manifest_are_the_sums_over_its_shards(
-    reported: ShardFolder, damage: Callable[[dict[str, Any]], None], message: str
-) -> None:
-    manifest = json.loads((reported.path / "manifest.json").read_text(encoding="utf-8"))
-    damage(manifest)
-    (reported.path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    with pytest.raises(GraphError, match=message):
-        ShardFolder.open(reported.path)
+def test_the_totals_of_a_manifest_are_the_sums_over_its_shards(reported: ShardFolder) -> None:
+    path = reported.path / "manifest.json"
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    shards = json.loads(json.dumps(whole["shards"]))
+    shards[1]["edges"]["rows"] = "12"
+    sums = r"manifest.json says \d+ {}, and its shards have \d+ together"
+    for changed, message in (
+        *((whole | {key: whole[key] + 1}, sums.format(key)) for key in ("nodes", "edges", "reports")),
+        (whole | {"nodes": whole["nodes"] - 1}, sums.format("nodes")),
+        (whole | {"nodes": "many"}, "manifest.json says many nodes"),
+        (whole | {"ids": ["text"]}, "manifest.json does not describe shards"),
+        ({key: value for key, value in whole.items() if key != "ids"}, "manifest.json does not describe shards"),
+        (whole | {"shards": shards}, "manifest.json does not describe shards"),
+    ):
+        path.write_text(json.dumps(changed), encoding="utf-8")
+        with pytest.raises(GraphError, match=message):
+            ShardFolder.open(reported.path)
 
 
 def change_column(folder: Path, kind: str, column: str, change: Callable[[Any], Any]) -> None:
@@ -222,24 +190,23 @@ def as_type(kind: Any) -> Callable[[Any], Any]:
     return lambda values: values.cast(kind, safe=False)
 
 
-@pytest.mark.parametrize(
-    ("kind", "column"), [("nodes", "id"), ("edges", "source"), ("edges", "target"), ("reports", "node")]
-)
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (without_row_2, "row 2: the id is missing"),
-        (as_type(pa.float64()), "ids have type double, and the manifest says that they are whole numbers"),
-        (as_type(pa.string()), "ids have type string, and the manifest says that they are whole numbers"),
-    ],
-)
 def test_an_id_that_is_missing_or_of_another_type_is_refused_by_shard_and_column(
-    reported: ShardFolder, kind: str, column: str, change: Callable[[Any], Any], reason: str
+    reported: ShardFolder, tmp_path: Path
 ) -> None:
-    change_column(reported.path, kind, column, change)
-    folder = ShardFolder.open(reported.path)
-    with pytest.raises(GraphError, match=f"{kind}-00002.parquet, column '{column}'.*{reason}"):
-        getattr(folder, kind)(2)
+    of_type = "ids have type {}, and the manifest says that they are whole numbers"
+    for kind, column in (("nodes", "id"), ("edges", "source"), ("edges", "target"), ("reports", "node")):
+        for number, (change, reason) in enumerate(
+            (
+                (without_row_2, "row 2: the id is missing"),
+                (as_type(pa.float64()), of_type.format("double")),
+                (as_type(pa.string()), of_type.format("string")),
+            )
+        ):
+            path = Path(shutil.copytree(reported.path, tmp_path / f"{kind}-{column}-{number}"))
+            change_column(path, kind, column, change)
+            folder = ShardFolder.open(path)
+            with pytest.raises(GraphError, match=f"{kind}-00002.parquet, column '{column}'.*{reason}"):
+                getattr(folder, kind)(2)
 
 
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
@@ -297,24 +264,18 @@ def test_a_report_that_says_nothing_is_not_written(tmp_path: Path) -> None:
 def test_a_campaign_on_an_edge_table_is_on_its_shards_and_on_no_others(tmp_path: Path, large: bool) -> None:
     limit = ShardOptions(fingerprint_edges=2 if large else 1_000_000)
     edge_table(tmp_path / "edges.csv")
-    asked = Graph.from_files(tmp_path / "edges.csv").fingerprint
-    folder = write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=3, campaign_graph=asked, options=limit)
-    assert folder.identity == asked
+    table = Graph.from_files(tmp_path / "edges.csv").fingerprint
+    folder = write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=3, campaign_graph=table, options=limit)
+    assert folder.identity == table
     edge_table(tmp_path / "others.csv", seed=1)
     with pytest.raises(GraphError, match=r"others.csv \(\d+ nodes\) is not the campaign's") as refused:
-        write_shards(tmp_path / "other", tmp_path / "others.csv", parts=3, campaign_graph=asked, options=limit)
+        write_shards(tmp_path / "other", tmp_path / "others.csv", parts=3, campaign_graph=table, options=limit)
     assert ("number of parts" in str(refused.value)) is large
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "others.csv", "shards"]
-
-
-def test_a_campaign_on_large_shards_is_on_them(tmp_path: Path) -> None:
-    edges = tmp_path / "edges.csv"
-    edge_table(edges)
-    asked = write_shards(tmp_path / "bare", edges, parts=3, options=ShardOptions(fingerprint_edges=2)).identity
-    folder = write_shards(
-        tmp_path / "shards", edges, parts=3, options=ShardOptions(fingerprint_edges=2), campaign_graph=asked
-    )
-    assert folder.identity == asked != Graph.from_files(edges).fingerprint
+    bare = write_shards(tmp_path / "bare", tmp_path / "edges.csv", parts=3, options=limit).identity
+    assert (bare == table) is not large
+    named = write_shards(tmp_path / "named", tmp_path / "edges.csv", parts=3, options=limit, campaign_graph=bare)
+    assert named.identity == bare
 
 
 def test_ids_must_be_given_and_of_one_type(tmp_path: Path) -> None:

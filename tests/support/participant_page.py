@@ -186,3 +186,33 @@ def ready(page: Page, url: str, **window: Any) -> None:
     page.complaints.clear()
     page.open(url, **window)
     page.until("!document.getElementById('guarantee').hidden")
+
+
+def words(page: Page, name: str) -> str:
+    return str(page.run(f"document.getElementById('{name}').textContent"))
+
+
+def click(page: Page, name: str) -> None:
+    page.run(f"document.getElementById('{name}').click()")
+
+
+def is_visible(page: Page, name: str) -> bool:
+    return bool(page.run(f"document.getElementById('{name}').checkVisibility()"))
+
+
+def refused(page: Page, said: str) -> None:
+    """Wait for a problem that the page tells."""
+    page.until(f"document.getElementById('problem').textContent.includes({said!r})")
+
+
+def review(page: Page, entered: str) -> str:
+    """Run what a person enters and submits, wait for the review, and return what will be sent."""
+    page.run(entered)
+    page.until("!document.getElementById('review').hidden")
+    return words(page, "raw")
+
+
+def deliver(page: Page) -> None:
+    """Send what was drawn, and wait for the collector's receipt."""
+    click(page, "send")
+    page.until("!document.getElementById('done').hidden")
