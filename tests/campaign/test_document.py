@@ -214,17 +214,17 @@ def test_the_document_holds_no_number_that_languages_write_differently() -> None
             assert leaf is None or isinstance(leaf, str | bool) or (type(leaf) is int and leaf < 2**53)
 
 
-def test_another_epsilon_is_another_campaign() -> None:
-    ids = {campaign(MIXED, epsilon_x=epsilon, sampled=1).id for epsilon in (0.5, 0.5 + 1e-15, 0.6)}
-    assert len(ids) == 3
-
-
 def test_the_id_is_the_hash_of_what_reports_are_bound_to() -> None:
     document = BINARY.document
     bound = document["bound"]
     assert document["id"] == BINARY.id == content_id(bound)
     for key in bound:
         assert content_id({**bound, key: "other"}) != BINARY.id
+    made = campaign(MIXED, epsilon_y=1.0)
+    moved = campaign(MIXED, epsilon_y=1.0, closes=CLOSES.astimezone(timezone(timedelta(hours=-8))))
+    assert moved.id == made.id
+    assert (moved.is_open(CLOSES - timedelta(seconds=1)), moved.is_open(CLOSES)) == (True, False)
+    assert len({campaign(MIXED, epsilon_x=epsilon, sampled=1).id for epsilon in (0.5, 0.5 + 1e-15, 0.6)}) == 3
 
 
 def test_the_notice_may_change_and_what_reports_are_bound_to_may_not() -> None:
@@ -287,14 +287,6 @@ def test_retention_may_only_move_to_an_earlier_time() -> None:
     assert campaign(MIXED, epsilon_y=1.0).revise(retention=CLOSES).notice.retention == CLOSES
 
 
-def test_closing_times_are_compared_across_zones() -> None:
-    here = timezone(timedelta(hours=-8))
-    moved = campaign(MIXED, epsilon_y=1.0, closes=CLOSES.astimezone(here))
-    assert moved.id == campaign(MIXED, epsilon_y=1.0).id
-    assert moved.is_open(CLOSES - timedelta(seconds=1))
-    assert not moved.is_open(CLOSES)
-
-
 MISTAKES: dict[str, dict[str, Any]] = {
     "collects nothing": {},
     "belong together": {"epsilon_x": 1.0, "epsilon_y": 1.0},
@@ -309,10 +301,23 @@ MISTAKES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("message", MISTAKES)
-def test_an_invalid_campaign_is_refused(message: str) -> None:
-    with pytest.raises(CampaignError, match=message):
-        campaign(MIXED, **MISTAKES[message])
+def test_an_invalid_campaign_is_refused() -> None:
+    for message, wrong in MISTAKES.items():
+        with pytest.raises(CampaignError, match=message):
+            campaign(MIXED, **wrong)
+    for name in ("purpose", "contact", "label"):
+        for text in MISLEADING_TEXTS.values():
+            with pytest.raises(CampaignError, match=f"{name} (holds U|is not valid)"):
+                campaign(MIXED, epsilon_y=1.0, **{name: text})
+    for budget in ({"epsilon_x": 1.0, "sampled": 0}, {"epsilon_y": 1e-300}):
+        with pytest.raises(BudgetError):
+            campaign(MIXED, **budget)
+    schema = FeatureSchema.binary(2100, classes=["a", "b"])
+    with pytest.raises(CampaignError, match="merge columns"):  # a device could not check it
+        campaign(schema, epsilon_x=0.01, sampled=1050)
+    assert campaign(schema, epsilon_x=0.01, sampled=2100).feature_mechanism is not None
+    more = campaign(MIXED, epsilon_x=1.0, sampled=12).feature_mechanism
+    assert more == GRRFS(MIXED.domain_sizes, MIXED.num_features, 1.0)
 
 
 TEXTS = [
@@ -336,26 +341,6 @@ def test_every_text_of_a_campaign_refuses_what_could_mislead(place: str) -> None
         assert Campaign.from_json(rewritten(BINARY, **{place: text})).to_json()
 
 
-@pytest.mark.parametrize("name", ["purpose", "contact", "label"])
-def test_a_campaign_with_a_misleading_text_cannot_be_made(name: str) -> None:
-    for text in MISLEADING_TEXTS.values():
-        with pytest.raises(CampaignError, match=f"{name} (holds U|is not valid)"):
-            campaign(MIXED, epsilon_y=1.0, **{name: text})
-
-
-def test_an_invalid_budget_is_refused() -> None:
-    with pytest.raises(BudgetError):
-        campaign(MIXED, epsilon_x=1.0, sampled=0)
-    with pytest.raises(BudgetError):
-        campaign(MIXED, epsilon_y=1e-300)
-
-
-@given(st.integers(1, 12))
-def test_more_sampled_features_than_there_are_means_all_of_them(sampled: int) -> None:
-    made = campaign(MIXED, epsilon_x=1.0, sampled=sampled)
-    assert made.feature_mechanism == GRRFS(MIXED.domain_sizes, min(sampled, MIXED.num_features), 1.0)
-
-
 def test_a_schema_of_classes_alone_collects_the_label_alone() -> None:
     schema = FeatureSchema(classes=("a", "b", "c"))
     made = campaign(schema, epsilon_y=1.0)
@@ -363,13 +348,6 @@ def test_a_schema_of_classes_alone_collects_the_label_alone() -> None:
     assert Campaign.from_json(made.to_json()) == made
     with pytest.raises(CampaignError, match="the schema has no columns: leave epsilon_x and sampled out"):
         campaign(schema, epsilon_x=1.0, sampled=1, epsilon_y=1.0)
-
-
-def test_what_a_device_could_not_check_is_refused() -> None:
-    schema = FeatureSchema.binary(2100, classes=["a", "b"])
-    with pytest.raises(CampaignError, match="merge columns"):
-        campaign(schema, epsilon_x=0.01, sampled=1050)
-    assert campaign(schema, epsilon_x=0.01, sampled=2100).feature_mechanism is not None
 
 
 def test_mechanisms_for_another_schema_are_refused() -> None:
@@ -416,12 +394,13 @@ def test_every_part_is_checked(change: dict[str, Any], message: str) -> None:
         Campaign.from_json(rewritten(BINARY, **change))
 
 
-def test_a_key_that_occurs_twice_is_refused() -> None:
-    with pytest.raises(CampaignError, match="occurs twice"):
-        Campaign.from_json(BINARY.to_json().replace('"sampled":2', '"sampled":2,"sampled":2'))
-
-
-@pytest.mark.parametrize("text", ["", "[]", "7", "1e5", "NaN", "[" * 100_000, b"\xff", "9" * 5000, '"\\ud800"'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "7", "1e5", "NaN", "[" * 100_000, b"\xff", "9" * 5000, '"\\ud800"'),
+        BINARY.to_json().replace('"sampled":2', '"sampled":2,"sampled":2'),
+    ],
+)
 def test_what_is_not_a_campaign_is_refused(text: str | bytes) -> None:
     with pytest.raises(CampaignError):
         Campaign.from_json(text)
@@ -447,7 +426,7 @@ def test_mutated_campaigns_are_refused_cleanly_or_are_consistent(name: str) -> N
     """
     rng = random.Random(name)
     messages: list[str] = []
-    for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 1000, rng):
+    for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 400, rng):
         read = question = None
         try:
             read = Campaign.from_json(text)
@@ -462,7 +441,7 @@ def test_mutated_campaigns_are_refused_cleanly_or_are_consistent(name: str) -> N
             assert float(question.epsilon) == pytest.approx(read.guarantee.total_user_level, rel=1e-12, abs=1e-12)
             assert read.to_json() == Campaign.from_json(read.to_json()).to_json()
     assert max(map(len, messages)) < 1000
-    assert len(messages) > 1000, "hardly anything was refused"
+    assert len(messages) > 400, "hardly anything was refused"
 
 
 def test_the_graph_is_named_by_its_content() -> None:

@@ -54,10 +54,10 @@ def test_the_estimate_with_liars_has_the_mean_of_the_formula(liars: float, shown
     """7 % show as 29, 51 and 95 % with 5, 10 and 20 % liars, at epsilon_y = 1 and with seven classes."""
     mean = estimate_with_liars(RARE, liars, CHANNEL)
     assert round(100 * mean) == shown
-    found = [check(with_liars(liars, seed), 0, 1).estimate for seed in range(200)]
+    found = [check(with_liars(liars, seed), 0, 1).estimate for seed in range(60)]
     observed = float(CHANNEL.other) + mean * float(CHANNEL.gain)
     error = np.sqrt(observed * (1 - observed) / PEOPLE) / float(CHANNEL.gain)
-    assert abs(np.mean(found) - mean) < 4 * error / np.sqrt(200)
+    assert abs(np.mean(found) - mean) < 4 * error / np.sqrt(60)
 
 
 def test_the_figures_of_an_attack_agree_with_the_formula() -> None:
@@ -102,9 +102,9 @@ def test_a_report_moves_the_classes_that_it_names_by_one_gain_and_all_classes_to
 
 @pytest.mark.parametrize("liars", [0.0, 0.05, 0.2])
 def test_liars_who_name_a_class_among_others_move_its_estimate_as_the_formula_says(liars: float) -> None:
-    """Sets of 2 of 7 classes: class 0 and another one at random; four standard errors of 200 draws."""
+    """Sets of 2 of 7 classes: class 0 and another one at random; four standard errors of 60 draws."""
     rng, found = np.random.default_rng(0), []
-    for _ in range(200):
+    for _ in range(60):
         labels = np.where(rng.random(PEOPLE) < RARE, 0, rng.integers(1, 7, size=PEOPLE))
         named = SETS.named(SETS.randomize(labels, rng=rng))
         hostile = np.flatnonzero(rng.random(PEOPLE) < liars)
@@ -115,7 +115,7 @@ def test_liars_who_name_a_class_among_others_move_its_estimate_as_the_formula_sa
     mean = estimate_with_liars(RARE, liars, SETS.channel)
     observed = float(SETS.channel.other) + mean * float(SETS.channel.gain)
     error = np.sqrt(observed * (1 - observed) / PEOPLE) / float(SETS.channel.gain)
-    assert abs(np.mean(found) - mean) < 4 * error / np.sqrt(200)
+    assert abs(np.mean(found) - mean) < 4 * error / np.sqrt(60)
 
 
 @pytest.mark.parametrize("people", [1, 20, 300, 1000])

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.campaigns import CAMPAIGNS
 from tests.support.mutations import ODD, mutate
+from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.report import Report, check_node
 from veilgraph.errors import ReportError
 
@@ -52,45 +53,54 @@ def test_a_code_is_a_whole_number_in_its_domain() -> None:
                 pytest.fail(f"{str(value)[:20]!r} was read as {Report.parse(GOOD | part, BINARY)}")
 
 
-@pytest.mark.parametrize("features", [[], [0] * 7, [0] * 9, "00000000", {"0": 0}, 0, [[0] * 8], (0,) * 8])
-def test_features_are_a_list_of_one_code_each(features: Any) -> None:
-    with pytest.raises(ReportError, match="list of 8 codes"):
-        Report.parse(GOOD | {"features": features}, BINARY)
+def test_a_report_is_an_object_with_exactly_its_keys_and_a_node_that_a_url_can_hold() -> None:
+    for key in GOOD:
+        with pytest.raises(ReportError, match=f"lacks the key '{key}'"):
+            Report.parse({k: v for k, v in GOOD.items() if k != key}, BINARY)
+    with pytest.raises(ReportError, match="unknown key 'sent_at'"):
+        Report.parse(GOOD | {"sent_at": 1}, BINARY)
+    with pytest.raises(ReportError, match="another campaign"):
+        Report.parse(GOOD, LABEL_ONLY)
+    document: Any
+    for document in (None, [], "x", 7, [GOOD], True):
+        with pytest.raises(ReportError, match="JSON object"):
+            Report.parse(document, BINARY)
+    for text in ("", "{", "[" * 100_000, "9" * 5000, b"\xff\xff", '{"a":'):
+        with pytest.raises(ReportError):
+            Report.from_json(text, BINARY)
+    node: Any
+    for node in ("", ".", "..", "a\nb", "\x7f", "x" * 257, "\udfff", None, 7, ["u"], b"u"):
+        with pytest.raises(ReportError, match="node must be"):
+            Report.parse(GOOD | {"node": node}, BINARY)
+    for node in ("a", "007", "a/b", "...", "é \U0001f4cf", "x" * 256, "%2F", " "):
+        assert check_node(node) == node
+
+
+def test_features_are_a_list_of_one_code_each() -> None:
+    features: Any
+    for features in ([], [0] * 7, [0] * 9, "00000000", {"0": 0}, 0, [[0] * 8], (0,) * 8):
+        with pytest.raises(ReportError, match="list of 8 codes"):
+            Report.parse(GOOD | {"features": features}, BINARY)
 
 
 SETS = CAMPAIGNS["a set of 6 of 18 classes"]
 GOOD_SET: dict[str, Any] = {"campaign": SETS.id, "node": "u17", "features": None, "label": [0, 2, 4, 6, 8, 17]}
-BAD_SETS: dict[str, Any] = {
-    "one class": 3,
-    "no class": [],
-    "too few classes": [0, 2, 4, 6, 8],
-    "too many classes": [0, 2, 4, 6, 8, 10, 17],
-    "a class twice": [0, 2, 4, 6, 8, 8],
-    "a class twice, among others": [0, 2, 2, 4, 6, 8],
-    "another order": [2, 0, 4, 6, 8, 17],
-    "an unknown class": [0, 2, 4, 6, 8, 18],
-    "a negative code": [-1, 2, 4, 6, 8, 17],
-    "a code that is text": [0, 2, 4, 6, 8, "17"],
-    "a code that is true": [0, True, 4, 6, 8, 17],
-    "a code with a fraction": [0, 2, 4, 6, 8, 17.0],
-    "nothing among codes": [0, 2, 4, 6, 8, None],
-    "lists of codes": [[0], [2], [4], [6], [8], [17]],
-    "a mask": 131413,
-    "text": "c0",
-    "an object": {"0": True},
-}
+BAD_SETS: list[Any] = [
+    *(3, [], [0, 2, 4, 6, 8], [0, 2, 4, 6, 8, 10, 17], [0, 2, 4, 6, 8, 8], [0, 2, 2, 4, 6, 8], [2, 0, 4, 6, 8, 17]),
+    *([0, 2, 4, 6, 8, 18], [-1, 2, 4, 6, 8, 17], [0, 2, 4, 6, 8, "17"], [0, True, 4, 6, 8, 17], [0, 2, 4, 6, 8, 17.0]),
+    *([0, 2, 4, 6, 8, None], [[0], [2], [4], [6], [8], [17]], 131413, "c0", {"0": True}),
+]
 
 
-@pytest.mark.parametrize("mistake", BAD_SETS)
-def test_a_set_has_exactly_its_size_of_different_known_classes_in_order(mistake: str) -> None:
+def test_a_set_has_exactly_its_size_of_different_known_classes_in_order() -> None:
     report = Report.parse(GOOD_SET, SETS)
     assert report.label == (0, 2, 4, 6, 8, 17)
     assert Report.from_json(report.to_json(), SETS) == report
     assert report.document == GOOD_SET
-    with pytest.raises(
-        ReportError, match=r"^label: it must be a list of 6 different codes from 0 to 17, in ascending order$"
-    ):
-        Report.parse(GOOD_SET | {"label": BAD_SETS[mistake]}, SETS)
+    said = r"^label: it must be a list of 6 different codes from 0 to 17, in ascending order$"
+    for label in BAD_SETS:
+        with pytest.raises(ReportError, match=said):
+            Report.parse(GOOD_SET | {"label": label}, SETS)
 
 
 def test_a_set_for_another_campaign_is_refused() -> None:
@@ -127,72 +137,23 @@ def test_joint_features_have_codes_of_the_features_that_were_picked(features: li
         Report.parse(GOOD_JOINT | {"features": features}, JOINT)
 
 
-def test_mutated_reports_of_sets_are_refused_cleanly_or_valid() -> None:
-    rng = random.Random(14)
-    accepted, messages = 0, [""]
-    for campaign, good in ((SETS, GOOD_SET), (JOINT, GOOD_JOINT | {"label": 1})):
-        for _ in range(5000):
-            mutant = mutate(good, rng)
-            try:
-                report = Report.parse(mutant, campaign)
-            except ReportError as error:
-                messages.append(str(error))
-                continue
-            accepted += 1
-            assert report.document == mutant
-    assert 0 < accepted < 5000
-    assert max(map(len, messages)) < 300
-
-
-@pytest.mark.parametrize("key", GOOD)
-def test_every_key_is_needed(key: str) -> None:
-    with pytest.raises(ReportError, match=f"lacks the key '{key}'"):
-        Report.parse({k: v for k, v in GOOD.items() if k != key}, BINARY)
-
-
-def test_nothing_else_is_allowed() -> None:
-    with pytest.raises(ReportError, match="unknown key 'sent_at'"):
-        Report.parse(GOOD | {"sent_at": 1}, BINARY)
-    with pytest.raises(ReportError, match="another campaign"):
-        Report.parse(GOOD, LABEL_ONLY)
-
-
-@pytest.mark.parametrize("document", [None, [], "x", 7, [GOOD], True])
-def test_a_report_is_an_object(document: Any) -> None:
-    with pytest.raises(ReportError, match="JSON object"):
-        Report.parse(document, BINARY)
-
-
-@pytest.mark.parametrize("node", ["", ".", "..", "a\nb", "\x7f", "x" * 257, "\udfff", None, 7, ["u"], b"u"])
-def test_a_node_that_a_url_cannot_hold_is_refused(node: Any) -> None:
-    with pytest.raises(ReportError, match="node must be"):
-        Report.parse(GOOD | {"node": node}, BINARY)
-
-
-@pytest.mark.parametrize("node", ["a", "007", "a/b", "...", "é \U0001f4cf", "x" * 256, "%2F", " "])
-def test_any_other_text_is_a_node(node: str) -> None:
-    assert check_node(node) == node
-
-
-@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "9" * 5000, b"\xff\xff", '{"a":'])
-def test_what_is_not_json_is_refused(text: str | bytes) -> None:
-    with pytest.raises(ReportError):
-        Report.from_json(text, BINARY)
-
-
-def test_mutated_reports_are_refused_cleanly_or_valid() -> None:
+@pytest.mark.parametrize(
+    ("campaign", "good"),
+    [(BINARY, GOOD), (SETS, GOOD_SET), (JOINT, GOOD_JOINT | {"label": 1})],
+    ids=["binary", "sets", "joint"],
+)
+def test_mutated_reports_are_refused_cleanly_or_valid(campaign: Campaign, good: dict[str, Any]) -> None:
     rng = random.Random(7)
     accepted, messages = 0, [""]
-    for _ in range(10_000):
-        mutant = mutate(GOOD, rng)
+    for _ in range(5000):
+        mutant = mutate(good, rng)
         try:
-            report = Report.parse(mutant, BINARY)
+            report = Report.parse(mutant, campaign)
         except ReportError as error:
             messages.append(str(error))
             continue
         accepted += 1
         assert report.document == mutant
-        assert report.features is None or set(report.features) <= {0, 1}
-        assert report.label in (None, 0, 1)
-    assert 0 < accepted < 5000
+        assert campaign is not BINARY or {*(report.features or ()), report.label} <= {0, 1, None}
+    assert 0 < accepted < 2500
     assert max(map(len, messages)) < 300

@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,17 +19,23 @@ from veilgraph.privacy.plain_text import escape, look, look_alikes, misleading_c
 BIDIRECTIONAL = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 
 
-@pytest.mark.parametrize("kind", MISLEADING_TEXTS)
-def test_a_misleading_text_is_found_and_escaped(kind: str) -> None:
-    text = MISLEADING_TEXTS[kind]
-    assert misleading_character(text)
-    assert misleading_character(escape(text)) is None
+def test_a_misleading_text_is_found_and_escaped_and_texts_of_people_stay_as_they_are() -> None:
+    for kind, text in MISLEADING_TEXTS.items():
+        assert misleading_character(text), kind
+        assert misleading_character(escape(text)) is None, kind
+    for text in HONEST_TEXTS.values():
+        assert misleading_character(text) is None
+        assert escape(text) == text
+    for text in [*HONEST_TEXTS.values(), MISLEADING_TEXTS["an escape sequence"]]:
+        assert json.loads(quote(text)) == text
 
 
-@pytest.mark.parametrize("kind", HONEST_TEXTS)
-def test_texts_of_people_stay_as_they_are(kind: str) -> None:
-    assert misleading_character(HONEST_TEXTS[kind]) is None
-    assert escape(HONEST_TEXTS[kind]) == HONEST_TEXTS[kind]
+def test_texts_that_look_alike_have_one_look_and_those_that_a_reader_tells_apart_stay_apart() -> None:
+    for one, other in ALIKE.values():
+        assert look(one) == look(other) == look(look(other))
+        assert look_alikes(["x", one, "y", other]) == (one, other)
+        assert look_alikes([one, one]) == (one, one)
+    assert [pair for pair in APART.values() if look_alikes(pair) is not None] == []
 
 
 def test_controls_separators_surrogates_and_bidirectional_controls_mislead_wherever_they_stand() -> None:
@@ -77,11 +82,6 @@ def test_every_line_of_a_quotation_fits_and_begins_with_a_bar(text: str, width: 
         assert sum(1 if character.isascii() else 2 for character in line) <= max(width, 40)
 
 
-def test_quotations_read_back_as_json() -> None:
-    for text in [*HONEST_TEXTS.values(), MISLEADING_TEXTS["an escape sequence"]]:
-        assert json.loads(quote(text)) == text
-
-
 def test_every_command_prints_through_the_function_that_escapes() -> None:
     folder = Path(veilgraph.cli.__file__).parent
     for path in folder.glob("*.py"):
@@ -90,16 +90,3 @@ def test_every_command_prints_through_the_function_that_escapes() -> None:
         calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         printed = [ast.unparse(call) for call in calls if ast.unparse(call) in ("print", "typer.echo", "typer.secho")]
         assert printed == [], path.name
-
-
-@pytest.mark.parametrize("kind", ALIKE)
-def test_texts_that_look_alike_have_one_look(kind: str) -> None:
-    one, other = ALIKE[kind]
-    assert look(one) == look(other) == look(look(other))
-    assert look_alikes(["x", one, "y", other]) == (one, other)
-    assert look_alikes([one, one]) == (one, one)
-
-
-@pytest.mark.parametrize("kind", APART)
-def test_texts_that_a_reader_tells_apart_stay_apart(kind: str) -> None:
-    assert look_alikes(APART[kind]) is None

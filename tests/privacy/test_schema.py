@@ -218,9 +218,30 @@ def test_an_inconsistent_schema_is_refused(schema: dict[str, Any], reason: str) 
         FeatureSchema(**{"columns": (PAIN,), "classes": ("a", "b")} | schema)
 
 
-def test_a_table_without_a_declared_column_is_refused_by_name() -> None:
+def test_a_proposal_needs_the_label_and_makes_a_column_of_one_value_binary() -> None:
+    assert propose_schema(SAMPLE, label="ill").columns[3] == Column(name="constant")
+    assert propose_schema({"ill": ["n", "y", None]}, label="ill").columns == ()
+    with pytest.raises(SchemaError, match="the sample has no column 'outcome'"):
+        propose_schema(SAMPLE, label="outcome")
+
+
+def test_a_table_without_a_declared_column_or_of_another_width_is_refused() -> None:
     with pytest.raises(SchemaError, match="the table has no column 'smoker'"):
         PATIENTS.encode({"age": [1], "pain": [0]})
+    with pytest.raises(SchemaError, match="2 columns where the schema declares 3"):
+        PATIENTS.merge(np.zeros((1, 2), dtype=np.uint8))
+
+
+def test_names_and_answers_that_look_alike_are_refused_and_those_that_a_reader_tells_apart_are_not() -> None:
+    for one, other in ALIKE.values():
+        with pytest.raises(SchemaError, match="look alike"):
+            Column(name="x", values=("a", one, other))
+        with pytest.raises(SchemaError, match=r"look alike|without a name"):
+            FeatureSchema(classes=("a", one, other))
+        with pytest.raises(SchemaError, match="look alike"):
+            FeatureSchema(columns=(Column(name=one), Column(name=other)), classes=("a", "b"))
+    for pair in APART.values():
+        assert FeatureSchema(columns=(Column(name="x", values=pair),), classes=pair).num_classes == 2
 
 
 @given(st.integers(0, 20), st.lists(st.text(st.characters(codec="ascii", categories=["L"]), min_size=1), unique=True))
@@ -243,15 +264,6 @@ def test_a_file_with_classes_alone_is_a_schema_and_is_written_back_so(encoding: 
     schema.save(tmp_path / "again.toml")
     assert "columns" not in (tmp_path / "again.toml").read_text(encoding="utf-8")
     assert FeatureSchema.load(tmp_path / "again.toml") == schema
-
-
-def test_a_public_sample_of_labels_alone_proposes_classes_alone() -> None:
-    assert propose_schema({"ill": ["n", "y", None]}, label="ill").columns == ()
-
-
-def test_codes_of_another_width_are_refused() -> None:
-    with pytest.raises(SchemaError, match="2 columns where the schema declares 3"):
-        PATIENTS.merge(np.zeros((1, 2), dtype=np.uint8))
 
 
 CLASSES = 'classes = ["a", "b"]\n'
@@ -327,11 +339,6 @@ def test_a_proposed_schema_covers_its_sample_and_says_where_it_came_from(make: A
     assert (np.bincount(draft.encode(sample)[:, 0]) == 10).all()  # quartiles
 
 
-def test_a_proposal_for_a_column_of_one_value_is_binary() -> None:
-    draft = propose_schema(SAMPLE, label="ill")
-    assert draft.columns[3] == Column(name="constant")
-
-
 @settings(deadline=None)
 @given(
     numbers=st.lists(st.integers(-(10**9), 10**9) | st.sampled_from([0, 1, 1_000_001]), min_size=2, max_size=30),
@@ -346,47 +353,22 @@ def test_a_proposal_accepts_the_numbers_that_it_was_made_from(numbers: list[int]
         assert draft.columns[0] == Column(name="x")
 
 
-def test_a_proposal_needs_the_label() -> None:
-    with pytest.raises(SchemaError, match="the sample has no column 'outcome'"):
-        propose_schema(SAMPLE, label="outcome")
-
-
-@pytest.mark.parametrize("kind", MISLEADING_TEXTS)
-def test_a_schema_refuses_texts_that_could_mislead(kind: str, tmp_path: Path) -> None:
-    text = MISLEADING_TEXTS[kind]
-    for make in (
-        lambda: Column(name=text),
-        lambda: Column(name="x", values=("a", text)),
-        lambda: FeatureSchema.binary(1, classes=("a", text)),
-        lambda: FeatureSchema(columns=(Column(name="x"),), classes=("a", "b"), note=text),
-        lambda: propose_schema({"x": ["a", text, "b"], "y": ["n", "y", "n"]}, label="y"),
-    ):
-        with pytest.raises(SchemaError, match="holds U") as caught:
-            make()
-        assert str(caught.value).isprintable()
-
-
-def test_a_schema_file_refuses_texts_that_could_mislead(tmp_path: Path) -> None:
+def test_a_schema_refuses_texts_that_could_mislead(tmp_path: Path) -> None:
+    for text in MISLEADING_TEXTS.values():
+        for make in (
+            lambda text: Column(name=text),
+            lambda text: Column(name="x", values=("a", text)),
+            lambda text: FeatureSchema.binary(1, classes=("a", text)),
+            lambda text: FeatureSchema(columns=(Column(name="x"),), classes=("a", "b"), note=text),
+            lambda text: propose_schema({"x": ["a", text, "b"], "y": ["n", "y", "n"]}, label="y"),
+        ):
+            with pytest.raises(SchemaError, match="holds U") as caught:
+                make(text)
+            assert str(caught.value).isprintable()
     path = tmp_path / "schema.toml"
     path.write_text('classes = ["a", "b"]\ncolumns = [{name = "x\\u001b[2K"}]\n')
     with pytest.raises(SchemaError, match=r"a column's name holds U\+001B"):
         FeatureSchema.load(path)
-
-
-@pytest.mark.parametrize("kind", ALIKE)
-def test_names_and_answers_that_look_alike_are_refused(kind: str) -> None:
-    one, other = ALIKE[kind]
-    with pytest.raises(SchemaError, match="look alike"):
-        Column(name="x", values=("a", one, other))
-    with pytest.raises(SchemaError, match=r"look alike|without a name"):
-        FeatureSchema(classes=("a", one, other))
-    with pytest.raises(SchemaError, match="look alike"):
-        FeatureSchema(columns=(Column(name=one), Column(name=other)), classes=("a", "b"))
-
-
-@pytest.mark.parametrize("kind", APART)
-def test_answers_that_a_reader_tells_apart_may_be_declared(kind: str) -> None:
-    assert FeatureSchema(columns=(Column(name="x", values=APART[kind]),), classes=APART[kind]).num_classes == 2
 
 
 def test_public_columns_are_kept_by_a_file_in_the_order_of_their_names(tmp_path: Path) -> None:

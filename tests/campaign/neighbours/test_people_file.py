@@ -80,10 +80,10 @@ def test_people_of_a_bucket_who_agree_take_the_next_part_of_their_hashes() -> No
 
 
 def test_a_stranger_passes_for_another_once_in_a_million() -> None:
-    """Of 200,000 strangers 0.19 are expected to pass; with 5 or more, one set of names in 100,000 would do so."""
+    """Of 50,000 strangers 0.05 are expected to pass; with 4 or more, one set of names in 4,000,000 would do so."""
     content = people_file(f"u{i}" for i in range(64))
-    passing = sum(bool(rows_of(content, f"stranger {i}")) for i in range(200_000))
-    assert passing < 5
+    passing = sum(bool(rows_of(content, f"stranger {i}")) for i in range(50_000))
+    assert passing < 4
 
 
 def in_one_bucket(count: int) -> Sequence[str]:

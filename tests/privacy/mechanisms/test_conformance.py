@@ -88,23 +88,48 @@ def as_tuples(mechanism: Mechanism, drawn: NDArray[Any]) -> list[tuple[int, ...]
 
 
 @every_mechanism
-def test_probabilities_of_a_records_reports_sum_to_exactly_one(mechanism: Mechanism) -> None:
-    reports = list(mechanism.reports())
+def test_probabilities_of_a_records_reports_sum_to_exactly_one_and_have_the_stated_logarithm(
+    mechanism: Mechanism,
+) -> None:
     for record in mechanism.records():
-        assert sum(mechanism.probability(report, record) for report in reports) == 1
+        exact = [mechanism.probability(report, record) for report in mechanism.reports()]
+        assert sum(exact) == 1
+        logs = mechanism.log_likelihood(all_reports(mechanism), record)
+        assert logs == pytest.approx([math.log(each) for each in exact], abs=1e-12)
 
 
 @every_mechanism
-def test_the_worst_case_over_any_two_records_is_the_user_level_loss(mechanism: Mechanism) -> None:
-    worst, loss = worst_case_epsilon(mechanism), mechanism.privacy_loss.user_level
-    assert loss - 1e-9 < worst <= loss
+def test_the_loss_is_the_worst_case_under_each_relation_which_the_extreme_records_attain(mechanism: Mechanism) -> None:
+    worst, loss = worst_case_epsilon(mechanism), mechanism.privacy_loss
+    assert loss.user_level - 1e-9 < worst <= loss.user_level
+    by_feature = [worst_case_attribute_epsilon(mechanism, i) for i in range(mechanism.num_features)]
+    assert by_feature == pytest.approx(loss.attribute_level, abs=1e-9)
+    assert worst_case_epsilon(mechanism, NeighbourRelation.ATTRIBUTE_LEVEL) == max(by_feature)
+    assert max(loss.attribute_level) <= loss.user_level
+    reports, (x, other) = all_reports(mechanism), mechanism.extreme_records()
+    ratios = mechanism.log_likelihood(reports, x) - mechanism.log_likelihood(reports, other)
+    assert abs(ratios).max() == pytest.approx(worst, abs=1e-9)
 
 
 @every_mechanism
-def test_the_worst_case_over_one_feature_is_its_attribute_level_loss(mechanism: Mechanism) -> None:
-    worst = [worst_case_attribute_epsilon(mechanism, i) for i in range(mechanism.num_features)]
-    assert worst == pytest.approx(mechanism.privacy_loss.attribute_level, abs=1e-9)
-    assert worst_case_epsilon(mechanism, NeighbourRelation.ATTRIBUTE_LEVEL) == max(worst)
+def test_what_is_no_record_is_refused_by_row_and_never_quoted(mechanism: Mechanism) -> None:
+    rng = np.random.default_rng(0)
+    for private in (6161, -6161):
+        people = np.resize(all_records(mechanism), (5, width(mechanism)))
+        people[3, -1] = private
+        with pytest.raises(DomainError, match=r"row 3: outside the declared .* \(value withheld\)") as refusal:
+            mechanism.randomize(people, rng=rng)
+        assert "6161" not in str(refusal.value)
+        assert refusal.value.__context__ is None
+    for extra in (-1, 1) if mechanism not in LABELS else ():
+        people = np.zeros((5, width(mechanism) + extra), dtype=np.uint8)
+        with pytest.raises(DomainError, match=f"expected one row per node and {width(mechanism)} features"):
+            mechanism.randomize(people, rng=rng)
+        with pytest.raises(DomainError, match="records have shape"):
+            mechanism.randomize(people[0], rng=rng)
+    if not isinstance(mechanism, MultiBit):
+        with pytest.raises(DomainError, match="codes must be integers, not float64"):
+            mechanism.randomize(all_records(mechanism).astype(np.float64), rng=rng)
 
 
 @pytest.mark.parametrize("mechanism", ONE_WAVE, ids=repr)
@@ -126,28 +151,6 @@ def test_not_even_the_last_bit_of_a_loss_is_rounded_down(sampled: int) -> None:
             MultiBit((0.0,) * 7, (1.0,) * 7, sampled=sampled, epsilon=epsilon),
         ):
             assert Decimal(mechanism.privacy_loss.user_level) >= exact
-
-
-@every_mechanism
-def test_no_attribute_level_exceeds_the_user_level(mechanism: Mechanism) -> None:
-    assert len(mechanism.privacy_loss.attribute_level) == mechanism.num_features
-    assert max(mechanism.privacy_loss.attribute_level) <= mechanism.privacy_loss.user_level
-
-
-@every_mechanism
-def test_the_extreme_records_attain_the_worst_case(mechanism: Mechanism) -> None:
-    x, other = mechanism.extreme_records()
-    ratios = mechanism.log_likelihood(all_reports(mechanism), x) - mechanism.log_likelihood(
-        all_reports(mechanism), other
-    )
-    assert abs(ratios).max() == pytest.approx(worst_case_epsilon(mechanism), abs=1e-9)
-
-
-@every_mechanism
-def test_log_likelihood_is_the_logarithm_of_probability(mechanism: Mechanism) -> None:
-    for record in mechanism.records():
-        exact = [math.log(mechanism.probability(report, record)) for report in mechanism.reports()]
-        assert mechanism.log_likelihood(all_reports(mechanism), record) == pytest.approx(exact, abs=1e-12)
 
 
 @every_mechanism
@@ -183,33 +186,6 @@ def test_the_operating_systems_randomness_is_accepted_as_well(mechanism: Mechani
         reports = mechanism.randomize(people, rng=OSRandom())
         assert len(reports) == size
         assert set(as_tuples(mechanism, reports)) <= possible
-
-
-@every_mechanism
-@pytest.mark.parametrize("private", [6161, -6161])
-def test_a_value_outside_its_domain_is_refused_by_row_and_never_quoted(mechanism: Mechanism, private: int) -> None:
-    people = np.resize(all_records(mechanism), (5, width(mechanism)))
-    people[3, -1] = private
-    with pytest.raises(DomainError, match=r"row 3: outside the declared .* \(value withheld\)") as refusal:
-        mechanism.randomize(people, rng=np.random.default_rng(0))
-    assert "6161" not in str(refusal.value)
-    assert refusal.value.__context__ is None
-
-
-@pytest.mark.parametrize("mechanism", [m for m in SMALL if m not in LABELS], ids=repr)
-@pytest.mark.parametrize("extra", [-1, 1])
-def test_records_of_another_width_are_refused(mechanism: Mechanism, extra: int) -> None:
-    people = np.zeros((5, width(mechanism) + extra), dtype=np.uint8)
-    with pytest.raises(DomainError, match=f"expected one row per node and {width(mechanism)} features"):
-        mechanism.randomize(people, rng=np.random.default_rng(0))
-    with pytest.raises(DomainError, match="records have shape"):
-        mechanism.randomize(people[0], rng=np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("mechanism", [m for m in SMALL if not isinstance(m, MultiBit)], ids=repr)
-def test_codes_that_are_not_integers_are_refused(mechanism: Mechanism) -> None:
-    with pytest.raises(DomainError, match="codes must be integers, not float64"):
-        mechanism.randomize(all_records(mechanism).astype(np.float64), rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("mechanism", NOT_PRIVATE, ids=repr)

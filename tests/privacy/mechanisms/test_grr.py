@@ -64,11 +64,11 @@ def test_reports_change_exactly_at_the_thresholds_of_the_table(
         assert mechanism.randomize(people, rng=Words(words)).tolist() == around
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int32, np.int64, np.uint64])
-@pytest.mark.parametrize("shape", [(0,), (7,), (7, 1), (2, 3, 4)])
-def test_reports_keep_shape_and_type(dtype: Any, shape: tuple[int, ...]) -> None:
-    reports = GRR(3, 0.1).randomize(np.ones(shape, dtype=dtype), rng=np.random.default_rng(0))
-    assert (reports.shape, reports.dtype) == (shape, np.dtype(dtype))
+def test_reports_keep_shape_and_type() -> None:
+    for dtype in (np.uint8, np.int8, np.uint16, np.int32, np.int64, np.uint64):
+        for shape in ((0,), (7,), (7, 1), (2, 3, 4)):
+            reports = GRR(3, 0.1).randomize(np.ones(shape, dtype=dtype), rng=np.random.default_rng(0))
+            assert (reports.shape, reports.dtype) == (shape, np.dtype(dtype))
 
 
 @pytest.mark.parametrize(("dtype", "domain_size"), [(np.uint8, 257), (np.int8, 129)])

@@ -15,6 +15,7 @@ from scipy.stats import chisquare
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.audit import statistical_audit
+from veilgraph.privacy.epsilon import SeriesLoss
 from veilgraph.privacy.mechanisms import LongitudinalGRR
 from veilgraph.privacy.mechanisms.integer_table import log_ratio
 from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_ROUNDS
@@ -135,24 +136,22 @@ def test_an_audit_refutes_values_times_epsilon_and_not_the_bound() -> None:
     assert not statistical_audit(series, trials=20_000, rng=rng, confidence=1 - 1e-6, fresh_processes=False).refuted
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 5, 12, MAX_ROUNDS])
-@pytest.mark.parametrize("values", [1, 2, 3])
-def test_more_rounds_and_more_values_never_cost_less(rounds: int, values: int) -> None:
-    loss = LongitudinalGRR(4, 2.0, 1.0, rounds=rounds, values=values).series_loss
-    more_values = LongitudinalGRR(4, 2.0, 1.0, rounds=rounds, values=values + 1).series_loss
-    assert loss.unchanged == more_values.unchanged
-    assert loss.same_pattern <= more_values.same_pattern
-    assert loss.any_histories <= more_values.any_histories
-    assert loss.any_histories <= rounds * LongitudinalGRR(4, 2.0, 1.0, rounds=1).round.privacy_loss.user_level
-    if rounds < MAX_ROUNDS:
-        longer = LongitudinalGRR(4, 2.0, 1.0, rounds=rounds + 1, values=values).series_loss
-        assert loss.unchanged < longer.unchanged
-        assert loss.any_histories < longer.any_histories
+def test_more_rounds_and_more_values_never_cost_less() -> None:
+    def loss_of(rounds: int, values: int) -> SeriesLoss:
+        return LongitudinalGRR(4, 2.0, 1.0, rounds=rounds, values=values).series_loss
 
-
-def test_with_one_value_all_relations_coincide() -> None:
-    loss = LongitudinalGRR(7, 2.0, 1.0, rounds=12).series_loss
-    assert loss.unchanged == loss.same_pattern == loss.any_histories
+    of_one_report = LongitudinalGRR(4, 2.0, 1.0, rounds=1).round.privacy_loss.user_level
+    for rounds, values in itertools.product((1, 2, 5, 12, MAX_ROUNDS), (1, 2, 3)):
+        loss, more_values = loss_of(rounds, values), loss_of(rounds, values + 1)
+        assert loss.unchanged == more_values.unchanged
+        assert values > 1 or loss.unchanged == loss.same_pattern == loss.any_histories
+        assert loss.same_pattern <= more_values.same_pattern
+        assert loss.any_histories <= more_values.any_histories
+        assert loss.any_histories <= rounds * of_one_report
+        if rounds < MAX_ROUNDS:
+            longer = loss_of(rounds + 1, values)
+            assert loss.unchanged < longer.unchanged
+            assert loss.any_histories < longer.any_histories
 
 
 @pytest.mark.parametrize("history", [(0, 0, 1), (0, 1, 2), (2, 0, 2)])
