@@ -42,12 +42,12 @@ NUMBERED = """
 import random, secrets, sys
 {seed}
 for number, line in enumerate(sys.stdin):
-    print([number, int(line) if random.random() < 0.75 else 1 - int(line)])
+    print([number, secrets.randbits(50), int(line) if random.random() < 0.75 else 1 - int(line)])
 """
 
 
 @pytest.mark.parametrize(("seed", "is_found"), [("random.seed(secrets.randbits(60))", False), ("random.seed(1)", True)])
-def test_the_number_of_a_line_is_no_noise_and_a_seed_beside_it_is_found(
+def test_the_number_of_a_line_is_no_noise_and_a_seed_beside_it_and_a_nonce_is_found(
     tmp_path: Path, seed: str, is_found: bool
 ) -> None:
     program = tmp_path / "numbered.py"

@@ -27,9 +27,16 @@ _DEVIATIONS = 5.0
 """Standard deviations above its mean from which a column's statistic says that it tells records apart."""
 _MOST_GROUPS = 2
 _FEWEST_FOR_EACH_REPORT = 4
+_MOST_CODES, _PAIRED_CODES, _PAIRED_REPORTS, _MOST_PAIRS = 16, 512, 20_000, 8
+"""Of pairs: codes of a column, of all columns together, reports that choose pairs, and pairs that are chosen."""
+_CHANCE_PAIR = 1e-3
+"""Largest chance that any pair is chosen that says nothing."""
 
 Group = tuple[int, ...]
 """Numbers of records of which any two are neighbours."""
+
+Places = tuple[int, ...]
+"""Numbers of one or two columns, or marks, that are read together."""
 
 WHOLE, COLUMNS, TELLING, STATED = "whole reports", "columns", "telling columns", "stated"
 """Where log-likelihoods are from. A bound holds for any of them: stated ones are a score, and nothing rests on them."""
@@ -76,13 +83,16 @@ class Learned:
         keys: sorted keys of the whole reports; none, where nearly every report is another one.
         whole: log-likelihood of each key, and 0 for a report that is new, [keys + 1, records].
         single: log-likelihoods of the codes of each column, 0 for a new one, [codes + 1, records].
-        telling: log-likelihoods of the columns and marks that differ between records by more than chance.
+        telling: log-likelihoods of the columns and marks that differ between records by more than chance, and of pairs
+            of them that do so jointly, by their numbers.
+        sizes: number of codes of each column, then of each mark.
     """
 
     keys: NDArray[np.int64]
     whole: NDArray[np.float64]
     single: tuple[NDArray[np.float64], ...]
-    telling: Mapping[int, NDArray[np.float64]] = field(default_factory=dict)
+    telling: Mapping[Places, NDArray[np.float64]] = field(default_factory=dict)
+    sizes: Sequence[int] = ()
 
     @classmethod
     def fit(cls, sample: Sample, sizes: Sequence[int], records: int) -> Learned:
@@ -104,12 +114,15 @@ class Learned:
             single = tuple(
                 _log_shares(column, numbers, size, records) for column, size in zip(columns, sizes, strict=False)
             )
-        telling = {
-            place: _log_shares(column, numbers, sizes[place], records)
-            for place, column in enumerate(sample.with_marks.astype(np.int64).T if sample.marks is not None else ())
-            if _tells(column, numbers, sizes[place], records)
-        }
-        return cls(keys, whole, single, telling)
+        telling: dict[Places, NDArray[np.float64]] = {}
+        if sample.marks is not None:
+            read = sample.with_marks
+            parts = enumerate(read.astype(np.int64).T)
+            alone = [place for place, part in parts if _tells(part, numbers, sizes[place], records)]
+            for chosen in [*((place,) for place in alone), *_telling_pairs(read, numbers, sizes, records, alone)]:
+                joint, size = _joint_codes(read, chosen, sizes)
+                telling[chosen] = _log_shares(joint, numbers, size, records)
+        return cls(keys, whole, single, telling, sizes)
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -128,10 +141,10 @@ class Learned:
             places = np.where(self.keys[places] == keys, places, len(self.keys))
             return self.whole[:, members][places]
         found = np.zeros((len(codes), len(members)))
-        tables = self.telling if view == TELLING else dict(enumerate(self.single))
-        codes = sample.with_marks if view == TELLING else codes
-        for i, table in tables.items():
-            found += table[:, members][codes[:, i]]
+        single: dict[Places, NDArray[np.float64]] = {(place,): table for place, table in enumerate(self.single)}
+        tables, codes = (self.telling, sample.with_marks) if view == TELLING else (single, codes)
+        for read, log_shares in tables.items():
+            found += log_shares[:, members][_joint_codes(codes, read, self.sizes)[0]]
         return found
 
 
@@ -150,6 +163,46 @@ def _tells(codes: NDArray[np.int64], numbers: NDArray[np.int64], size: int, reco
     freedom = (len(counts) - 1) * (records - 1)
     statistic = ((counts - expected) ** 2 / np.maximum(expected, 1e-12)).sum()
     return bool(statistic > freedom + _DEVIATIONS * np.sqrt(2 * freedom))
+
+
+def _joint_codes(codes: NDArray[np.int16], places: Places, sizes: Sequence[int]) -> tuple[NDArray[np.int64], int]:
+    """Return one code for each report of some columns together, [reports], and the number of these codes."""
+    joint, count = codes[:, places[0]].astype(np.int64), sizes[places[0]]
+    for place in places[1:]:  # a column has a code more, for values that are new
+        joint, count = joint * (sizes[place] + 1) + codes[:, place], (count + 1) * (sizes[place] + 1)
+    return joint, count
+
+
+def _telling_pairs(
+    codes: NDArray[np.int16], numbers: NDArray[np.int64], sizes: Sequence[int], records: int, alone: Sequence[int]
+) -> list[Places]:
+    """Return the pairs of columns that say something of the record together, and nothing alone.
+
+    Products of one-hot codes count the codes of all pairs at once. Pearson's statistic of a pair is above f degrees of
+    freedom by more than 2 sqrt(f t) + 2 t with a chance of e^-t (Laurent and Massart 2000). It only chooses.
+    """
+    order = sorted((size, place) for place, size in enumerate(sizes) if 1 < size <= _MOST_CODES and place not in alone)
+    total = np.cumsum([size for size, _ in order])
+    paired = sorted(place for _, place in order[: int(np.searchsorted(total, _PAIRED_CODES, side="right"))])
+    if len(paired) < 2:
+        return []
+    some, widths = slice(0, _PAIRED_REPORTS), [sizes[place] for place in paired]
+    shown = np.hstack([codes[some, [place]] == np.arange(sizes[place]) for place in paired]).astype(np.float32)
+    own = [shown[numbers[some] == number] for number in range(records)]
+    counts = np.array([each.T @ each for each in own])
+    shares = np.array([len(each) for each in own]) / len(shown)
+    expected = counts.sum(axis=0) * shares[:, None, None]
+    cells = ((counts - expected) ** 2 / np.maximum(expected, 1e-12)).sum(axis=0)
+    starts = np.cumsum([0, *widths[:-1]])
+    statistics = np.add.reduceat(np.add.reduceat(cells, starts, axis=0), starts, axis=1)
+    pairs = [(i, j) for i in range(len(paired)) for j in range(i)]
+    rarity = np.log(len(pairs) / _CHANCE_PAIR)
+    found = []
+    for i, j in pairs:
+        freedom = (widths[i] * widths[j] - 1) * (records - 1)
+        if (above := statistics[i, j] - freedom) > 2 * np.sqrt(freedom * rarity) + 2 * rarity:
+            found.append((float(above / np.sqrt(freedom)), (paired[j], paired[i])))
+    return [places for _, places in sorted(found, reverse=True)[:_MOST_PAIRS]]
 
 
 @dataclass(frozen=True)
