@@ -356,6 +356,15 @@ def test_a_mistake_is_one_line_with_the_remedy_and_exit_code_2(
     assert not (tmp_path / "runs").exists()
 
 
+def test_ctrl_c_while_the_program_is_read_is_one_sentence() -> None:
+    code = (
+        "import sys\nclass Stopped:\n def find_spec(self, name, *_):\n  if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stopped())\nfrom veilgraph.cli import main\nsys.exit(main(['status', 'health']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "stopped before it began: run the same command again\n")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 def test_ctrl_c_keeps_what_is_finished_and_says_so(tmp_path: Path) -> None:
     command = [
