@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.performance import suite, summary
-from veilgraph.cli.app import run_app
 from veilgraph.cli._common import show_progress
+from veilgraph.cli.app import run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,11 +18,13 @@ from typing import Any
 
 import pytest
 import torch
+import typer
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.budget import CampaignBudget
 from veilgraph.campaign.notice import Notice
 from veilgraph.cli import main
+from veilgraph.cli.app import run_app
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -354,6 +358,25 @@ def test_a_mistake_is_one_line_with_the_remedy_and_exit_code_2(
     # Nothing was written: the corrected command can use the same folder.
     assert not (tmp_path / "r").exists()
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        shutil.Error([("a", "b", f"[Errno {errno.ENOSPC}] No space"), ("c", "d", f"[Errno {errno.ENOSPC}] No space")]),
+    ],
+    ids=["file", "folder"],
+)
+def test_a_full_disk_is_one_sentence(full: OSError, capsys: Capture) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def write() -> None:
+        raise full
+
+    assert run_app(app, []) == 2
+    assert capsys.readouterr().err == "error: the disk is full: make room on it, and run the same command again\n"
 
 
 def test_ctrl_c_while_the_program_is_read_is_one_sentence() -> None:

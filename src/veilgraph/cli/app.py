@@ -6,6 +6,7 @@ import atexit
 import gc
 import sys
 from collections.abc import Sequence
+from errno import ENOSPC
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -179,7 +180,7 @@ def run_app(app: typer.Typer, arguments: Sequence[str], *, program: str = "veilg
     except _UsageError as error:
         return _fail(f"{_explain(error, list(arguments))} See {_help_of(error, program)}.")
     except OSError as error:
-        return _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+        return _fail(_about_file(error))
     except (MemoryError, RuntimeError) as error:
         if not _is_lack_of_memory(error):
             raise
@@ -189,6 +190,13 @@ def run_app(app: typer.Typer, arguments: Sequence[str], *, program: str = "veilg
     if code == _INTERRUPTED:
         echo(_STOPPED[resumable], err=True)
     return code if isinstance(code, int) else 0
+
+
+def _about_file(error: OSError) -> str:
+    """Say what is wrong with a file; a full disk has no name, and one error for each file of a copied folder."""
+    if f"[Errno {ENOSPC}]" in str(error):
+        return "the disk is full: make room on it, and run the same command again"
+    return f"{error.filename or 'a file'}: {error.strerror or error}"
 
 
 def _is_lack_of_memory(error: Exception) -> bool:

@@ -117,10 +117,11 @@ def serving(collection: Collection) -> Iterator[str]:
 
 @contextmanager
 def copy_of(collection: Collection) -> Iterator[Collection]:
-    """Yield a copy of a collection in a temporary folder, without its reports and models; its store is a file there."""
+    """Yield a copy of a collection in a temporary folder, without what its commands made of it; its store is a file."""
     with tempfile.TemporaryDirectory(prefix="veilgraph-rehearsal-") as name:
         folder = Path(name) / collection.folder.resolve().name
-        shutil.copytree(collection.folder, folder, ignore=shutil.ignore_patterns("reports.db*", "models", ".*"))
+        made = shutil.ignore_patterns("reports.db*", "models", "invitations", "review", "assessment.json", ".*")
+        shutil.copytree(collection.folder, folder, ignore=made)
         yield Collection(folder, environment={})
 
 
