@@ -386,6 +386,10 @@ def test_public_columns_are_kept_by_a_file_in_the_order_of_their_names(tmp_path:
     [
         ('[[columns]]\nname = "age"\n[[public]]\nname = "age"', "'age' is asked and 'age' is public"),
         ('[[columns]]\nname = "age"\n[[public]]\nname = "Age"', "'age' is asked and 'Age' is public"),
+        (
+            '[[public]]\nname = "calls"\nkind = "link"',
+            "'calls': its kind is 'link'; what is known about links is in the table",
+        ),
         ('[[columns]]\nname = "age"\n[[public]]\nname = "age "', "'age' is asked and 'age ' is public"),
         ("[[public]]\nname = 1", "every public column needs a name"),
         ('[[public]]\nname = "age"\nsize = 3', "public column 'age': unknown key 'size'"),

@@ -25,9 +25,10 @@ from veilgraph.campaign.once import Once, new_nonce
 from veilgraph.campaign.rounds import Rounds
 from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
+from veilgraph.graph.links import told_about_links
 from veilgraph.privacy.accounting import Guarantee
 from veilgraph.privacy.plain_text import counted, quote, quoted_lines
-from veilgraph.privacy.public_columns import check_not_asked
+from veilgraph.privacy.public_columns import check_not_asked, of_people
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import canonical_json, content_id, expect_object, parse_strict
 
@@ -115,7 +116,8 @@ class Campaign:
             graph_sha256=graph.fingerprint,
             nonce=nonce or new_nonce(),
         )
-        told = replace(notice, note=schema.note, texts=schema.texts, public=schema.public)
+        public = (*schema.public, *told_about_links(graph.links))
+        told = replace(notice, note=schema.note, texts=schema.texts, public=public)
         told = replace(told, open_round=asked.first_round)
         return cls(asked=asked, notice=told)
 
@@ -167,7 +169,7 @@ class Campaign:
     def schema(self) -> FeatureSchema:
         """Names and domains of the features and the label, with note, texts and public columns of the notice."""
         notice = self.notice
-        return replace(self.asked.schema, note=notice.note, texts=notice.texts, public=notice.public)
+        return replace(self.asked.schema, note=notice.note, texts=notice.texts, public=of_people(notice.public))
 
     @property
     def label_name(self) -> str:

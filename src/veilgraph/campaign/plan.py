@@ -11,6 +11,7 @@ from veilgraph.campaign.notice import Notice
 from veilgraph.campaign.once import FORMAT, Once, new_nonce
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
+from veilgraph.graph.links import told_about_links
 from veilgraph.privacy.mechanisms import GRRFS, JointGRR
 from veilgraph.privacy.mechanisms.registry import LabelOnce
 from veilgraph.privacy.schema import FeatureSchema
@@ -81,7 +82,10 @@ class CampaignPlan:
                     nonce=_NO_NONCE,
                 ),
                 notice=Notice(
-                    **_LATER | {"closes": _NEVER}, note=schema.note, texts=schema.texts, public=schema.public
+                    **_LATER | {"closes": _NEVER},
+                    note=schema.note,
+                    texts=schema.texts,
+                    public=(*schema.public, *told_about_links(graph.links)),
                 ),
             )
         )

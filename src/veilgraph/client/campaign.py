@@ -29,7 +29,7 @@ from veilgraph.client.rounds import read_record_questions
 from veilgraph.client.schema import Schema
 
 _NOTICE_KEYS = "closes contact language note purpose retention round texts version"
-_PUBLIC_KINDS = (None, "number", "category", "date", "embedding")
+_PUBLIC_KINDS = (None, "number", "category", "date", "embedding", "link")
 _TEXT_KEYS = (
     "purpose contact note controller data_protection_officer legal_basis recipients rights supervisory_authority "
     "questions"

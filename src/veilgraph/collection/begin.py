@@ -23,6 +23,7 @@ from veilgraph.collection.notice_file import first_texts, read_notice, write_not
 from veilgraph.collection.settings import Settings, write_settings
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph, read_public
+from veilgraph.graph.links import told_about_links
 from veilgraph.graph.public_attributes import embedding_file
 from veilgraph.privacy.budget import RoundBudget
 from veilgraph.privacy.schema import FeatureSchema
@@ -116,7 +117,8 @@ def _asked(settings: Settings, schema: FeatureSchema, graph: Graph, plan: Campai
     )
     if plan is not None:
         made = plan.campaign(notice)
-        return replace(made, notice=replace(made.notice, texts=schema.texts, public=schema.public))
+        public = (*schema.public, *told_about_links(graph.links))
+        return replace(made, notice=replace(made.notice, texts=schema.texts, public=public))
     asked: dict[str, Any] = {"schema": schema, "label": settings.question, "notice": notice}
     if budget is None and settings.rounds is not None:
         return _of_rounds(asked | {"graph": graph}, settings.rounds, settings.epsilon)

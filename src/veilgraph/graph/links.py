@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from veilgraph.errors import GraphError
+from veilgraph.privacy.public_columns import LINK, PublicColumn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +19,11 @@ _ARGUMENTS = {"weight": "weights", "directed": "directed", "kind": "kinds"}
 LINK_COLUMNS = tuple(_ARGUMENTS)
 """Columns of a table of links that are read beside the two ends."""
 
+_TOLD = {
+    "weight": "how strong links are",
+    "directed": "which way links go",
+    "kind": "kinds of links",
+}
 _YES_NO = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
 
 
@@ -140,6 +146,11 @@ class Links:
         rows = zip(*ends.tolist(), *parts, strict=True)
         return sorted([*((u, v) if way else sorted((u, v))), weight, way, kind] for u, v, weight, way, kind in rows)
 
+    @property
+    def told(self) -> tuple[PublicColumn, ...]:
+        """What people are told to be known about links without asking, as public columns of a campaign."""
+        return tuple(PublicColumn(name=_TOLD[name], kind=LINK) for name in self.columns())
+
     def __repr__(self) -> str:
         return f"Links({self.ends.shape[1]} links with {self.in_words})"
 
@@ -189,6 +200,11 @@ def _each_once(keys: NDArray[np.int64], weights: NDArray[np.float64]) -> NDArray
 
 def _row(number: int) -> str:
     return f"edge table, row {number + 1}"
+
+
+def told_about_links(links: Links | None) -> tuple[PublicColumn, ...]:
+    """Return what people are told to be known about links; nothing where all are alike."""
+    return () if links is None else links.told
 
 
 def known_of_links(table: pd.DataFrame) -> dict[str, Any]:

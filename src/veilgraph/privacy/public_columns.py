@@ -11,6 +11,9 @@ from veilgraph.privacy.plain_text import look, misleading_character
 KINDS = ("number", "category", "date", "embedding")
 """What a public column may hold; a table of text is read by it."""
 
+LINK = "link"
+"""Kind of what a campaign says to be known about links, which is in no column of the people table."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PublicColumn:
@@ -39,7 +42,7 @@ or leave it out
             )
         if not self.name:
             raise SchemaError("a public column has no name: give it the name that it has in the table of people")
-        if self.kind is not None and self.kind not in KINDS:
+        if self.kind not in (None, LINK, *KINDS):
             raise SchemaError(
                 f"public column '{self.name}': kind is '{self.kind}'; use {', '.join(KINDS[:-1])} or {KINDS[-1]}, "
                 "or leave it out"
@@ -49,6 +52,11 @@ or leave it out
     def document(self) -> dict[str, str]:
         """Name and declared kind, as a schema has them."""
         return {"name": self.name} | ({} if self.kind is None else {"kind": self.kind})
+
+
+def of_people(columns: Iterable[PublicColumn]) -> tuple[PublicColumn, ...]:
+    """Return the columns of the people table, without what is known about links."""
+    return tuple(column for column in columns if column.kind != LINK)
 
 
 def check_not_asked(asked: Iterable[str], public: Iterable[PublicColumn]) -> None:

@@ -26,7 +26,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import DomainError, SchemaError
 from veilgraph.privacy.notebook_table import html_table, listed
 from veilgraph.privacy.plain_text import look_alikes, misleading_character
-from veilgraph.privacy.public_columns import PublicColumn, check_not_asked
+from veilgraph.privacy.public_columns import LINK, PublicColumn, check_not_asked
 
 NO_LABEL = -1
 """Code of a node whose label is unknown, even to the person."""
@@ -187,6 +187,10 @@ class FeatureSchema:
             raise SchemaError(f"column '{twice[0]}' is declared twice")
         _refuse_look_alikes("the columns", self._column_names)
         check_not_asked(self._column_names, self.public)
+        if told := [column.name for column in self.public if column.kind == LINK]:
+            raise SchemaError(
+                f"public column '{told[0]}': its kind is '{LINK}'; what is known about links is in the table of links"
+            )
         _refuse_look_alikes("the public columns", [column.name for column in self.public])
         if self.group < 1:
             raise SchemaError(f"group is {self.group}: merge 1 column (none) or more")

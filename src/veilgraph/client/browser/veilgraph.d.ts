@@ -70,7 +70,7 @@ export interface Notice {
   /** The language for people of all others; null without texts. */
   readonly language: string | null;
   /** What the organisers know without asking, and use beside the reports: the kind of each column by name. */
-  readonly public?: Readonly<Record<string, "number" | "category" | "date" | "embedding" | null>>;
+  readonly public?: Readonly<Record<string, "number" | "category" | "date" | "embedding" | "link" | null>>;
 }
 
 /** A campaign that was verified. */

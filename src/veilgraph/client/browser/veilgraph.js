@@ -358,7 +358,7 @@ const TEXTS = [
   "supervisory_authority",
 ];
 
-const PUBLIC_KINDS = [null, "number", "category", "date", "embedding"];
+const PUBLIC_KINDS = [null, "number", "category", "date", "embedding", "link"];
 
 function readNotice(notice, questions) {
   const { version, purpose, contact, note, closes, retention, texts, language, public: known } = notice;
