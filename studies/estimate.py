@@ -28,8 +28,8 @@ from veilgraph.datasets import PrivateGraph
 from veilgraph.deploy.group_shares import EMPTY, GroupShares, estimate_shares
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.graph.attribute_kinds import Categories
 from veilgraph.graph.clustering import cluster
-from veilgraph.graph.public_attributes import Categories
 from veilgraph.models import LabelVeil
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from veilgraph.deploy.group_shares import EMPTY, GroupShares, estimate_shares
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.graph.public_attributes import Categories
+from veilgraph.graph.attribute_kinds import Categories
 from veilgraph.models.veil.contamination import Contamination
 from veilgraph.privacy.mechanisms import GRR, LabelMechanism
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism

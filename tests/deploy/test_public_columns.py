@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,12 +19,17 @@ from veilgraph.campaign.notice import Notice
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import csbm
 from veilgraph.deploy import Model, TrainingOptions, complete_card, open_source, predict_nodes, read_card, train
+from veilgraph.deploy.shard_reports import reports_to_shard
 from veilgraph.errors import GraphError
 from veilgraph.experiments.simulation import randomize_labels, simulated_collection
-from veilgraph.graph import Graph, Split
+from veilgraph.graph import Graph, PublicAttributes, Split
+from veilgraph.graph.encoded_attributes import EncodedColumn
+from veilgraph.graph.shard_writer import write_shards
+from veilgraph.graph.shards import ShardFolder
 from veilgraph.models import Veil
 from veilgraph.privacy.public_columns import PublicColumn
 from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.reconstruct.attribute_components import AttributeColumns
 
 NODES = 300
 PRIVATE = csbm(NODES, num_classes=3, homophily=1 / 3, num_features=1, seed=0)
@@ -106,3 +112,57 @@ def test_without_the_table_the_remedy_is_named(folder: Path) -> None:
     source = open_source(campaign, GRAPH, store=f"sqlite:///{folder}/reports.db")
     with pytest.raises(GraphError, match=r"public columns are declared \(department\): give the table of people"):
         source.read()
+
+
+def shards_of(folder: Path, out: Path, *, with_people: bool = True) -> Path:
+    """Write the collection as shards."""
+    store, campaign = f"sqlite:///{folder}/reports.db", Campaign.from_json((folder / "campaign.json").read_bytes())
+    pd.DataFrame(np.array(NAMES)[GRAPH.edges.T], columns=["a", "b"]).to_csv(out.with_suffix(".csv"), index=False)
+    people = folder / "people.csv" if with_people else None
+    write_shards(out, out.with_suffix(".csv"), parts=4, reports=reports_to_shard(store, campaign), nodes=people)
+    return out
+
+
+def test_shards_hold_them_as_numbers_and_a_training_reads_them(folder: Path, tmp_path: Path) -> None:
+    campaign, shards = Campaign.from_json((folder / "campaign.json").read_bytes()), shards_of(folder, tmp_path / "s")
+    source = open_source(campaign, shards)
+    public, graph = source.read().perturbed.public, ShardFolder.open(shards).graph()
+    assert public is not None
+    table = PublicAttributes.from_file(folder / "people.csv", ids=graph.names, columns=campaign.schema.public)
+    read, expected = public["department"].encoded(), table["department"].encoded()
+    assert not isinstance(read, np.ndarray)
+    assert not isinstance(expected, np.ndarray)
+    np.testing.assert_array_equal(read.toarray(), expected.toarray())
+    model = train(source, TrainingOptions(device="cpu"), out=tmp_path / "model")
+    assert model.facts["public"] == ["department"]
+    true = PRIVATE.labels[[NAMES.index(name) for name in graph.names]]
+    assert (model.method.predict() == true).mean() > 0.7
+    with pytest.raises(GraphError, match="hold 'department' as numbers without their groups: give the table of people"):
+        public["department"].groups()
+
+
+def test_shards_without_them_are_refused_with_the_remedy(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        GraphError, match=r"public columns are declared \(department\): give the table of people, which"
+    ):
+        shards_of(folder, tmp_path / "s", with_people=False)
+    shards, campaign = shards_of(folder, tmp_path / "s"), Campaign.from_json((folder / "campaign.json").read_bytes())
+    manifest = json.loads((shards / "manifest.json").read_text())
+    for shard in manifest["shards"]:
+        del shard["public"]
+    (shards / "manifest.json").write_text(json.dumps(manifest | {"public": None}))
+    for path in shards.glob("public-*"):
+        path.unlink()
+    with pytest.raises(GraphError, match="lacks the public column 'department', which the campaign declares"):
+        open_source(campaign, shards).read()
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_an_encoding_of_some_nodes_is_that_of_all(dense: bool) -> None:
+    rows = np.random.default_rng(0).random((20, 5)) if dense else np.eye(20)[:, :5]
+    whole = PublicAttributes.from_matrix(rows)["x"]
+    column, order = EncodedColumn.of(whole), np.random.default_rng(1).permutation(20)
+    parts = [column.select(np.arange(8)), column.select(np.arange(8, 20))]
+    found, right = EncodedColumn.joined(parts, lambda rows: rows[order]), np.eye(5, dtype=np.float32)
+    products = [AttributeColumns.of(PublicAttributes((each,))).times(right) for each in (found, whole)]
+    np.testing.assert_array_equal(products[0], products[1][order])

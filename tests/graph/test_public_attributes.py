@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from veilgraph.errors import GraphError
 from veilgraph.graph import PublicAttributes
-from veilgraph.graph.public_attributes import Categories, Embedding, Numbers
+from veilgraph.graph.attribute_kinds import Categories, Embedding, Numbers
 from veilgraph.graph.pyg import make_data
 from veilgraph.privacy.public_columns import PublicColumn
 

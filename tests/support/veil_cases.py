@@ -16,10 +16,12 @@ from tests.support.partition import Partition
 from veilgraph.datasets import csbm
 from veilgraph.distributed.process_group import join_process_group
 from veilgraph.experiments import simulate
-from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph import PerturbedGraph, PublicAttributes, Split
+from veilgraph.graph.attribute_kinds import Categories
+from veilgraph.graph.encoded_attributes import EncodedColumn
 from veilgraph.graph.partition import GraphPart
 from veilgraph.graph.shards import ShardGraph
-from veilgraph.models import Veil
+from veilgraph.models import LabelVeil, Veil
 from veilgraph.models.veil.communities import community_log_posterior
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.privacy.budget import PrivacyBudget
@@ -36,7 +38,16 @@ def perturbed() -> PerturbedGraph:
         private, PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=8), split, rng=np.random.default_rng(0)
     )
     graph = ShardGraph(num_nodes=NODES, edges=private.graph.edges, identity="a graph")
-    return replace(drawn, graph=graph)
+    return replace(drawn, graph=graph, public=known(private.labels))
+
+
+def known(labels: NDArray[np.int64]) -> PublicAttributes:
+    """Return public columns that say something about the class, encoded once as shards have them."""
+    rng = np.random.default_rng(1)
+    rows, village = rng.normal(size=(NODES, 150)), labels * (rng.random(NODES) < 0.3)
+    rows[np.arange(NODES), labels] += 1
+    columns = PublicAttributes.from_matrix(rows) + PublicAttributes((Categories.of("village", village.tolist()),))
+    return PublicAttributes(tuple(EncodedColumn.of(each) for each in columns))
 
 
 def part_of(whole: PerturbedGraph, rank: int, processes: int) -> PerturbedGraph:
@@ -44,7 +55,8 @@ def part_of(whole: PerturbedGraph, rank: int, processes: int) -> PerturbedGraph:
     part = Partition(whole.graph, processes)[rank]
     names = ("features", "labels", "has_features", "has_label")
     arrays: dict[str, Any] = {name: getattr(whole, name)[part.global_ids] for name in names}
-    return replace(whole, graph=part, **arrays)
+    public = None if whole.public is None else whole.public.select(part.global_ids)
+    return replace(whole, graph=part, public=public, **arrays)
 
 
 def answers(reports: PerturbedGraph) -> dict[str, NDArray[Any]]:
@@ -54,7 +66,9 @@ def answers(reports: PerturbedGraph) -> dict[str, NDArray[Any]]:
     communities = community_log_posterior(labels, operators, max_edges=0)
     half = np.arange(len(reports.has_label)) % 2 == 0  # folds of the reports replace the split
     split = Split(train=half, validation=~half, test=np.zeros_like(half))
-    fitted = Veil(device="cpu").fit(reports, split)
+    with_public = LabelVeil(device="cpu").fit(reports, split)
+    assert with_public.public_ == ("x", "village")
+    fitted = Veil(device="cpu").fit(replace(reports, public=None), split)
     assert fitted.feature_pool_ is not None  # otherwise features would not be tested
     return {
         "eigenvectors": operators.decompositions.eigenvectors(64).numpy(),
@@ -62,6 +76,8 @@ def answers(reports: PerturbedGraph) -> dict[str, NDArray[Any]]:
         "probabilities": fitted.predict_proba(),
         "predicted": fitted.predict_proba(reports),
         "sets": fitted.predict_sets(0.8),
+        "public": with_public.predict_proba(),
+        "public predicted": with_public.predict_proba(reports),
     }
 
 

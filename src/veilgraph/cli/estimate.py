@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from veilgraph.deploy.group_shares import GroupShares
     from veilgraph.deploy.sources import Source
     from veilgraph.graph import PerturbedGraph
-    from veilgraph.graph.public_attributes import PublicAttribute
+    from veilgraph.graph.attribute_kinds import PublicAttribute
 
 
 @takes_groups

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import RunError
 from veilgraph.graph import PerturbedGraph
-from veilgraph.graph.public_attributes import Groups, PublicAttribute
+from veilgraph.graph.attribute_kinds import Groups, PublicAttribute
 from veilgraph.models import Veil
 from veilgraph.models.base import Method
 from veilgraph.models.veil.contamination import Contamination

@@ -5,7 +5,7 @@ Several processes share a folder of shards (`SharedReports`), and none holds mor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -20,8 +20,9 @@ from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
 from veilgraph.distributed.exchange import Exchange
 from veilgraph.distributed.shard_part import ShardHomes, ShardPart
 from veilgraph.errors import CampaignError, DomainError, GraphError, ReportError
-from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.graph import Graph, PerturbedGraph, PublicAttributes
 from veilgraph.graph.arrow import ArrowBatch, ArrowTable, arrow, column_type
+from veilgraph.graph.encoded_attributes import EncodedColumn
 from veilgraph.graph.shard_manifest import shard_name
 from veilgraph.graph.shard_writer import ShardedReports
 from veilgraph.graph.shards import KeyIndex, ShardFolder, node_keys
@@ -59,7 +60,7 @@ def reports_to_shard(source: str, campaign: Campaign, *, watch: Watch = unwatche
     """
     withdrawals = count_withdrawals(source, campaign) if "://" in source else 0  # before reading, as in a training
     described = {"campaign": campaign.id, "withdrawals": withdrawals}
-    return ShardedReports(report_batches(source, campaign, watch=watch), described)
+    return ShardedReports(report_batches(source, campaign, watch=watch), described, campaign.schema.public)
 
 
 def _stored_batches(store: str, campaign: Campaign, watch: Watch) -> Iterator[ArrowBatch]:
@@ -152,6 +153,11 @@ def check_campaign(campaign: Campaign, folder: ShardFolder) -> None:
         raise GraphError(f"{folder.path} holds no reports: give the store, or write it with 'veilgraph shard --store'")
     if folder.manifest["campaign"] != campaign.id:
         raise CampaignError(f"{folder.path} holds reports of another campaign: give the campaign that they answer")
+    if lacking := sorted({column.name for column in campaign.schema.public} - set(folder.public_names)):
+        raise GraphError(
+            f"{folder.path} lacks the public column '{lacking[0]}', which the campaign declares: write it again with "
+            "the table of people, by 'veilgraph shard --nodes'"
+        )
     if folder.identity != campaign.graph_sha256:
         raise GraphError(
             f"{folder.path} ({folder.num_nodes} nodes) is not the campaign's graph ({campaign.nodes} nodes): "
@@ -238,6 +244,7 @@ class SharedReports:
         homes = ShardHomes(folder=folder, exchange=exchange)
         if exchange.world_size == 1:
             perturbed = perturbed_from_shards(campaign, folder, folder.graph())
+            perturbed = replace(perturbed, public=_public(folder, range(folder.parts)))
             return cls(perturbed=perturbed, homes=homes, to_homes=lambda rows: rows)
         part = ShardPart.read(folder, exchange)
         codes = [read_shard_codes(folder, shard, folder.nodes(shard).keys, campaign) for shard in part.homes.shards]
@@ -247,8 +254,19 @@ class SharedReports:
         }
         here = replace(codes[0], **arrays)
         del codes, arrays
-        perturbed = perturbed_graph_of_codes(campaign, part.graph_part(bag_counts), here)
+        public = _public(folder, part.homes.shards, part.from_homes)
+        perturbed = replace(perturbed_graph_of_codes(campaign, part.graph_part(bag_counts), here), public=public)
         return cls(perturbed=perturbed, homes=homes, to_homes=_WayHome(part.homes, part.rows.numbers))
+
+
+def _public(
+    folder: ShardFolder, shards: Sequence[int], moved: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
+) -> PublicAttributes | None:
+    """Read the public columns of some shards, moved to where their nodes belong; None if the folder has none."""
+    if not folder.public_names:
+        return None
+    parts = [folder.public(shard) for shard in shards]
+    return PublicAttributes(tuple(EncodedColumn.joined(each, moved) for each in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -279,10 +279,6 @@ class ShardSource(Source):
     ) -> CollectedReports:
         """Read the part of this process; a single process reads the whole graph."""
         folder = self.graph
-        if self.campaign.schema.public:
-            raise RunError(
-                "shards have no public columns yet: train in one process, with the tables of edges and people"
-            )
         with watch("read shards"):
             part = SharedReports.read(folder, self.campaign, exchange, bag_counts=bag_counts)
         return CollectedReports(

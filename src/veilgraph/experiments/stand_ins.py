@@ -39,7 +39,7 @@ def stand_ins(graph: Graph, public: PublicAttributes | None) -> Iterator[StandIn
     Links of a person without a value are left out.
 
     >>> pairs = Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]], num_nodes=4)
-    >>> from veilgraph.graph.public_attributes import Categories
+    >>> from veilgraph.graph.attribute_kinds import Categories
     >>> village = Categories.of("village", ["A", "A", "B", "B"])
     >>> list(stand_ins(pairs, PublicAttributes((village,))))
     [StandIn(name='village', homophily=0.5, chance=0.5)]

@@ -11,12 +11,12 @@ from veilgraph.errors import GraphError
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-KINDS = ("nodes", "edges", "reports")
+KINDS = ("nodes", "edges", "reports", "public")
 IDS = {"integer": "whole numbers", "text": "text"}
 """Types of the ids, with their names in errors."""
 
 REMEDY = "copy the folder again, or write it again with veilgraph shard"
-_FACTS = {"ids", "nodes", "edges", "reports", "campaign", "graph"}
+_FACTS = {"ids", "nodes", "edges", "reports", "public", "campaign", "graph"}
 
 
 def shard_name(kind: str, shard: int) -> str:
@@ -72,15 +72,14 @@ def _check_totals(path: Path, manifest: Mapping[str, Any]) -> None:
     if not (manifest.keys() >= _FACTS and manifest["ids"] in tuple(IDS) and shards and whole):
         raise GraphError(f"{path / MANIFEST} does not describe shards: {REMEDY}")
     for kind in _kinds(manifest):
-        total = sum(shard[kind]["rows"] for shard in shards)
-        if manifest[kind] != total:
-            raise GraphError(
-                f"{path / MANIFEST} says {manifest[kind]} {kind}, and its shards have {total} together: {REMEDY}"
-            )
+        total, stated = sum(shard[kind]["rows"] for shard in shards), manifest["nodes" if kind == "public" else kind]
+        if stated != total:
+            raise GraphError(f"{path / MANIFEST} says {stated} {kind}, and its shards have {total} together: {REMEDY}")
 
 
 def _kinds(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    return KINDS[:2] if manifest["reports"] is None else KINDS
+    """Return the kinds of files of a folder: graphs may have no reports, and people no public columns."""
+    return tuple(kind for kind in KINDS if manifest[kind] is not None)
 
 
 def _expected_files(path: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

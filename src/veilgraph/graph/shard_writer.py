@@ -10,7 +10,7 @@ import hashlib
 import json
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from veilgraph.graph.io import check_table, edge_columns
 from veilgraph.graph.links import LINK_COLUMNS
 from veilgraph.graph.shard_fingerprint import merged_fingerprint
 from veilgraph.graph.shard_manifest import FORMAT, KINDS, MANIFEST, shard_name
+from veilgraph.graph.shard_public import described_columns, encode_columns, table_of_columns
 from veilgraph.graph.shards import (
     MAX_PARTS,
     ShardFolder,
@@ -36,6 +37,7 @@ from veilgraph.graph.shards import (
     shard_of,
 )
 from veilgraph.graph.text_tables import read_layout
+from veilgraph.privacy.public_columns import PublicColumn
 from veilgraph.progress import Progress, no_progress
 
 MAX_FINGERPRINT_EDGES = 1_000_000
@@ -71,10 +73,12 @@ class ShardedReports:
     Attributes:
         batches: batches of reports with columns `node`, `features` and `label`; at most one for each node.
         described: facts about the reports for the manifest, JSON-ready: `campaign` is the id of their campaign.
+        public: public columns that their campaign declares; they are read from the table of nodes.
     """
 
     batches: Iterable[ArrowBatch]
     described: Mapping[str, Any] = field(default_factory=dict)
+    public: Sequence[PublicColumn] = ()
 
 
 def write_shards(
@@ -116,6 +120,8 @@ def write_shards(
         for shard in range(parts):
             progress("shards", shard, parts)
             _finish(writer, spill, shard, nodes)
+        if reports is not None and reports.public:
+            _write_public(writer, nodes, reports.public, draft / _SPILL, options)
         progress("shards", parts, parts)
         shutil.rmtree(draft / _SPILL)
         described = {} if reports is None else reports.described
@@ -184,6 +190,7 @@ class ShardWriter:
         folder: folder of the shards.
         ids: type of the ids: "text" or "integer".
         reports: whether there are shards of reports.
+        public: description of the public columns; None if there are none.
         shards: description of each shard, by kind.
         duplicates: number of repeated edges that were dropped.
         unknown_reports: number of reports that were dropped, of nodes that the graph lacks.
@@ -192,6 +199,7 @@ class ShardWriter:
     folder: Path
     ids: str
     reports: bool
+    public: list[dict[str, Any]] | None = None
     shards: list[dict[str, Any]] = field(default_factory=list)
     duplicates: int = 0
     unknown_reports: int = 0
@@ -225,6 +233,7 @@ class ShardWriter:
             "nodes": counts["nodes"],
             "edges": counts["edges"],
             "reports": counts.get("reports"),
+            "public": self.public,
             "campaign": None,
             **(described or {}),
             "dropped_self_loops": loops,
@@ -430,7 +439,8 @@ def _wanted(path: Path, present: list[str], names: list[str] | None) -> list[str
             )
         return edge_columns(present, path)
     if lacking := [name for name in names if name not in present]:
-        raise GraphError(f"{path} has no column '{lacking[0]}', which names the nodes")
+        what = "which names the nodes" if lacking[0] == "id" else "which is declared as public: add it"
+        raise GraphError(f"{path} has no column '{lacking[0]}', {what}")
     return names
 
 
@@ -459,6 +469,26 @@ def _finish(writer: ShardWriter, spill: _Spill, shard: int, nodes: Path | None) 
         writer.unknown_reports += 0 if reports is None else reports.num_rows - known.num_rows
         described["reports"] = write_shard(writer.folder, "reports", shard, known)
     writer.shards.append(described)
+
+
+def _write_public(
+    writer: ShardWriter, nodes: Path | None, columns: Sequence[PublicColumn], spill: Path, options: ShardOptions
+) -> None:
+    """Write the public columns of all nodes, which depend on the whole table of nodes, shard by shard."""
+    if nodes is None:
+        raise GraphError(
+            f"public columns are declared ({', '.join(column.name for column in columns)}): give the table of people, "
+            "which has them"
+        )
+    pq = arrow("parquet")
+    shards = range(len(writer.shards))
+    read = [pq.read_table(writer.folder / shard_name("nodes", shard)).column("id").to_pylist() for shard in shards]
+    ids = [str(each) for shard in read for each in shard]
+    encoded = list(encode_columns(nodes, columns, ids, spill, lambda path, names: _columns(path, names, options)))
+    writer.public, start = described_columns(encoded), 0
+    for shard in shards:
+        here = slice(start, start := start + len(read[shard]))
+        writer.shards[shard]["public"] = write_shard(writer.folder, "public", shard, table_of_columns(encoded, here))
 
 
 def _sorted_ids(ids: Any, *, repeated: bool, path: Path | None = None) -> tuple[Any, NDArray[np.uint64]]:

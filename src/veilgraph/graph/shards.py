@@ -30,16 +30,18 @@ from numpy.typing import NDArray
 from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import ArrowArray, ArrowTable, arrow, read_buffer
 from veilgraph.graph.counters import mix
+from veilgraph.graph.encoded_attributes import EncodedColumn
 from veilgraph.graph.graph import Graph, Holding
 from veilgraph.graph.io import TableSource
 from veilgraph.graph.shard_manifest import IDS, REMEDY, read_manifest, shard_name
+from veilgraph.graph.shard_public import columns_of_table
 
 Result = TypeVar("Result")
 
 MAX_PARTS = 256
 """Largest number of shards: the writer keeps two files open for each."""
 
-_COLUMNS = {"nodes": ["id"], "edges": ["source", "target"], "reports": ["node"]}
+_COLUMNS = {"nodes": ["id"], "edges": ["source", "target"], "reports": ["node"], "public": []}
 
 
 def node_keys(ids: ArrowArray) -> NDArray[np.uint64]:
@@ -266,6 +268,16 @@ class ShardFolder:
             path = self.path / shard_name("reports", shard)
             raise GraphError(f"{path}, row {row + 1}: a report has neither features nor a label; {REMEDY}")
         return table
+
+    @property
+    def public_names(self) -> tuple[str, ...]:
+        """Names of the public columns that the folder holds."""
+        return tuple(each["name"] for each in self.manifest["public"] or ())
+
+    def public(self, shard: int) -> list[EncodedColumn]:
+        """Read the public columns of a shard's nodes."""
+        table = self._read("public", shard)
+        return columns_of_table(table, self.manifest["public"], self.path / shard_name("public", shard))
 
     def graph(self) -> ShardGraph:
         """Read the whole graph, several shards at once. Nodes are in the order of their keys."""

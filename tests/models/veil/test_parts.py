@@ -31,8 +31,8 @@ def test_eigenvectors_are_the_same_bit_for_bit(found: dict[str, np.ndarray], alo
     assert np.array_equal(found["eigenvectors"], alone["eigenvectors"])
 
 
-@pytest.mark.parametrize("name", ["probabilities", "predicted"])
-def test_probabilities_with_features_are_the_same(
+@pytest.mark.parametrize("name", ["probabilities", "predicted", "public", "public predicted"])
+def test_probabilities_with_features_and_with_public_columns_are_the_same(
     name: str, found: dict[str, np.ndarray], alone: dict[str, np.ndarray]
 ) -> None:
     np.testing.assert_allclose(found[name], alone[name], rtol=0, atol=1e-5)

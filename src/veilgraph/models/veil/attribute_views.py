@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from veilgraph.errors import FitError
 from veilgraph.graph import PublicAttributes
 from veilgraph.models.veil.calibration import BeliefView, View
 from veilgraph.models.veil.cross_fitting import CrossFitting
@@ -35,8 +34,6 @@ def attribute_views(public: PublicAttributes, labels: CrossFitting, operators: G
         labels: Label reports in folds.
         operators: The graph.
     """
-    if not labels.reports.communicator.is_local:
-        raise FitError("public columns need the whole graph: train in one process, or leave them out")
     views: dict[str, View] = {}
     for hops in HOPS if operators.num_edges else HOPS[:1]:
         components = smoothed_components(public, operators, hops)
