@@ -9,12 +9,14 @@ import pytest
 from tests.support.campaigns import campaign, classes
 from tests.support.neighbour_series import CLASS, LIST, first_document, waves_of
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.asked import Asked, Documents, turn_of
+from veilgraph.campaign.asked import Asked, Documents, read_about, turn_of
 from veilgraph.campaign.document import ASKED, find_asked
 from veilgraph.campaign.neighbours.series_label import SeriesLabel
 from veilgraph.campaign.neighbours.wave import NeighbourWave
 from veilgraph.campaign.once import Once
 from veilgraph.campaign.rounds import Rounds
+from veilgraph.errors import CampaignError
+from veilgraph.privacy.schema import FeatureSchema
 
 KINDS: dict[str, tuple[Campaign, type[Asked]]] = {
     "once": (campaign(classes(3), epsilon_y=1.0), Once),
@@ -49,8 +51,9 @@ def test_a_campaign_says_its_largest_figure_first(made: Campaign, kind: type[Ask
     assert made.guarantee.user_level_pairs in made.asked.words.exposures("the label")[0].relation
 
 
-def test_every_registered_kind_is_tested() -> None:
+def test_every_registered_kind_is_tested_and_two_ask_for_one_report() -> None:
     assert {kind for _, kind in KINDS.values()} == set(ASKED)
+    assert {kind for made, kind in KINDS.values() if made.asked.asks_one_report} == {Once, SeriesLabel}
 
 
 def test_a_round_that_no_campaign_has_is_refused() -> None:
@@ -86,3 +89,13 @@ def test_an_earlier_document_is_closed_and_any_other_is_not_known() -> None:
     assert str(open_wave.why_closed("b")).startswith("wave 1 of this series is closed")
     assert open_wave.why_closed("c") is open_wave.why_closed(None) is None
     assert (open_wave.described, Documents(nodes=1).described) == ({"wave": 2}, {})
+
+
+def test_a_whole_number_that_a_browser_would_round_is_refused() -> None:
+    schema = FeatureSchema.binary(4, classes=["a", "b"])
+    bound = json.loads(campaign(schema, epsilon_x=1.0, sampled=1).to_json())["bound"]
+    bound["schema"]["group"] = 2**53 - 1
+    assert read_about(bound)["schema"].group == 2**53 - 1
+    bound["schema"]["group"] += 1
+    with pytest.raises(CampaignError, match=r"schema\.group"):
+        read_about(bound)

@@ -40,6 +40,7 @@ def test_what_a_simulation_draws_comes_back_from_its_reports_bit_for_bit() -> No
     for name in ("features", "labels", "has_features", "has_label"):
         np.testing.assert_array_equal(getattr(back, name), getattr(drawn, name))
     assert back.guarantee == drawn.guarantee
+    assert "array" not in repr(read_codes(campaign, graph, reports))
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.support.campaigns import campaign, classes
-from veilgraph.errors import CampaignError
 from veilgraph.privacy.schema import FeatureSchema
 
 BOTH = FeatureSchema.binary(4, classes=["a", "b"])
@@ -29,8 +26,3 @@ def test_leaving_out_is_said_of_what_is_asked_beside_something_else(
 ) -> None:
     said = "\n".join(asked.in_words())  # type: ignore[attr-defined]
     assert (LABEL_LEFT_OUT in said, FEATURE_LEFT_OUT in said) == (label_left_out, feature_left_out)
-
-
-def test_a_campaign_that_asks_nothing_is_refused() -> None:
-    with pytest.raises(CampaignError, match="the campaign collects nothing"):
-        replace(campaign(classes(3), epsilon_y=1.0).asked, label_mechanism=None)

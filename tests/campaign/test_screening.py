@@ -361,7 +361,13 @@ def test_values_that_nobody_reports_are_noticed(honest: PerturbedGraph) -> None:
     assert find_rare_values(honest, 0.01) == []
     labels = np.where(np.arange(2000) % 20 > 0, 0, honest.labels)
     (found,) = find_rare_values(replace(honest, labels=labels), 0.01)
-    assert "the label" in found.sentence
+    assert "the label were" in found.sentence
+    ones = np.ones_like(honest.features)
+    for rare in (5, 6):
+        features = np.where(np.arange(ones.shape[1]) < rare, ones, honest.features)
+        (found,) = find_rare_values(replace(honest, features=features), 0.01)
+        assert found.flagged == rare
+        assert ("' and more were not randomized" in found.sentence) is (rare > 5)
 
 
 def test_honest_reports_leave_nothing_but_the_expected_labels(honest: PerturbedGraph) -> None:

@@ -23,6 +23,14 @@ def test_halves_have_equal_size_and_trees_differ() -> None:
     assert all((one == other).all() for one, other in zip(trees, spectral_bisections(places, 3, 4), strict=True))
 
 
+def test_the_first_halves_of_a_long_cloud_away_from_zero_are_its_ends() -> None:
+    rng = np.random.default_rng(0)
+    places = (rng.standard_normal((400, 3)) * [1, 8, 2] + [90, 5, -40]).astype(np.float32)
+    for codes in spectral_bisections(torch.from_numpy(places), 1, 3):
+        upper = places[:, 1] > np.median(places[:, 1])
+        assert max((codes == upper).mean(), (codes != upper).mean()) > 0.95
+
+
 def test_nodes_in_one_place_stay_together() -> None:
     places = torch.cat([torch.zeros(60, 3), torch.arange(120.0).view(40, 3)])
     for codes in spectral_bisections(places, 4, 2):

@@ -3,8 +3,9 @@
 A mutant is the package with one small mistake: a flipped comparison, a dropped check or call, exchanged arguments, a
 constant that is one too large. A test suite that passes with it has a hole. A seeded sample of the mutants of a folder
 is tried on a copy of the checkout, with the tests that mirror the changed file: `tests/a/test_b.py` and the doctests
-for `veilgraph/a/b.py`, and, if these pass, the fast tests of `tests/a/` that name something that the file defines: all
-of them where no test mirrors the file. Tests elsewhere may find more, so the share that is printed is a lower bound.
+for `veilgraph/a/b.py`; if these pass, the fast tests of `tests/a/` that name something that the file defines (all of
+them where no test mirrors the file); then all others of `tests/a/`. Tests elsewhere may find more, so the share that
+is printed is a lower bound.
 
 Mutants that change nothing that a caller could see are listed in `equivalent_mutants.json`, with the reason.
 """
@@ -235,7 +236,7 @@ class Copy:
             (folder.parent / "shared").symlink_to(ROOT.parent / "shared")
 
     def stages(self, path: str) -> Iterator[list[str]]:
-        """Yield the tests of a file that come first, and those that decide where these pass."""
+        """Yield the tests of a file that come first, those of the folder that name it, and all others of its part."""
         module = Path(path).relative_to("src/veilgraph")
         folder, own = Path("tests", module.parent), Path("tests", module.parent, f"test_{module.name}")
         first = [path] if ">>>" in (self.folder / path).read_text(encoding="utf-8") else []
@@ -247,12 +248,14 @@ class Copy:
         mirrored = (self.folder / own).exists()
         found = [each for each in others if not mirrored or wanted.search(each.read_text(encoding="utf-8"))]
         yield [str(each.relative_to(self.folder)) for each in found if each != self.folder / own]
+        part = sorted((self.folder / "tests" / module.parts[0]).rglob("test_*.py"))
+        yield [str(each.relative_to(self.folder)) for each in part if each not in (*found, self.folder / own)]
 
     def killed_by(self, mutant: Mutant) -> str | None:
         """Return which tests fail with a mutant, or None if all pass."""
         path = self.folder / mutant.path
         source, times = path.read_bytes(), path.stat()
-        for kind, tests in zip(("own tests", "folder"), self.stages(mutant.path), strict=True):
+        for kind, tests in zip(("own tests", "folder", "part"), self.stages(mutant.path), strict=True):
             limit = max(SHORTEST_LIMIT, 4 * self._usual(tuple(tests)))
             path.write_bytes(mutant.applied(source))
             try:
