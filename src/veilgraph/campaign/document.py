@@ -18,8 +18,7 @@ from typing import Any
 
 from veilgraph.campaign.asked import Asked, CampaignLabel, FeatureMechanism
 from veilgraph.campaign.budget import CampaignBudget
-from veilgraph.campaign.neighbours.series_label import SeriesLabel
-from veilgraph.campaign.neighbours.wave import NeighbourWave
+from veilgraph.campaign.neighbours import KINDS as NEIGHBOUR_KINDS
 from veilgraph.campaign.notice import Notice, check_texts, time_in_words
 from veilgraph.campaign.once import Once, new_nonce
 from veilgraph.campaign.rounds import Rounds
@@ -32,7 +31,7 @@ from veilgraph.privacy.public_columns import check_not_asked, of_people
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.privacy.strict_json import canonical_json, content_id, expect_object, parse_strict
 
-ASKED: tuple[type[Asked], ...] = (NeighbourWave, SeriesLabel, Rounds, Once)
+ASKED: tuple[type[Asked], ...] = (*NEIGHBOUR_KINDS, Rounds, Once)
 """Every kind. Where several kinds have one format, the last is meant unless the key of another kind has a value."""
 
 FORMATS = sorted({kind.format for kind in ASKED})

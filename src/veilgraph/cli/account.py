@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from veilgraph.campaign import Campaign
-from veilgraph.cli.audit import REFUTED, Audit, Draws, campaign_figures, command_figure, figures
+from veilgraph.cli.audit import REFUTED, Draws, Figure, audit_facts, campaign_figures, command_figure, figures
 from veilgraph.cli.described import DRAWN, Described, RareOptions, ReportOptions
 from veilgraph.cli.named_files import Place
 from veilgraph.cli.options import JsonOption, takes_groups
@@ -48,26 +49,25 @@ def account(
         guarantee = described.guarantee if campaign is None else campaign.guarantee
         emit(Facts(guarantee.as_dict(), guarantee.in_words()), as_json=as_json)
         return
-    found = _audit(described, campaign)
-    emit(found, as_json=as_json)
-    if any(figure.result.refuted for figure in found.figures):
-        raise typer.Exit(REFUTED)
-
-
-def _audit(described: Described, campaign: Campaign | None) -> Audit:
-    """Audit a campaign, a command, or the mechanisms that options describe."""
-    rare = described.rare
     draws = Draws(
         trials=_TRIALS if rare.trials is None else rare.trials,
         seed=secrets.randbits(32) if rare.seed is None else rare.seed,
         claim=rare.claim,
         confidence=_CONFIDENCE if rare.confidence is None else rare.confidence,
     )
+    found = list(_audited(described, campaign, draws))
+    emit(audit_facts(found, draws.seed, None if campaign is None else campaign.id), as_json=as_json)
+    if any(figure.result.refuted for figure in found):
+        raise typer.Exit(REFUTED)
+
+
+def _audited(described: Described, campaign: Campaign | None, draws: Draws) -> Iterable[Figure]:
+    """Audit a campaign, a command, or the mechanisms that options describe."""
     if campaign is not None:
-        return Audit(tuple(campaign_figures(campaign, draws)), draws.seed, campaign=campaign.id)
-    if rare.command is not None or rare.records is not None:
-        return Audit((command_figure(described, draws),), draws.seed)
-    return Audit(tuple(figures(described, draws)), draws.seed)
+        return campaign_figures(campaign, draws)
+    if described.rare.command is not None or described.rare.records is not None:
+        return [command_figure(described, draws)]
+    return figures(described, draws)
 
 
 def _campaign(folder: Path, described: Described) -> Campaign:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 from veilgraph.campaign import Campaign
 from veilgraph.cli._common import show_progress
 from veilgraph.cli.described import DRAWN, Described
+from veilgraph.cli.output import Facts
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.audit import (
     AuditResult,
@@ -49,7 +50,7 @@ class Draws(NamedTuple):
         return {"trials": self.trials, "rng": rng, "claim": self.claim, "confidence": self.confidence}
 
 
-class _Figure(NamedTuple):
+class Figure(NamedTuple):
     """An audited figure: the name of its mechanism, the pairs that its epsilon protects, and the result."""
 
     name: str
@@ -76,35 +77,22 @@ class _Figure(NamedTuple):
         ]
 
 
-@dataclass(frozen=True)
-class Audit:
-    """What an audit found.
+def audit_facts(found: Sequence[Figure], seed: int, campaign: str | None = None) -> Facts:
+    """Return what an audit found; one audit of options stands alone.
 
-    Attributes:
-        figures: each figure that was audited.
+    Args:
+        found: each figure that was audited.
         seed: seed of the reports.
         campaign: id of the campaign whose mechanisms they are; None for mechanisms of options.
     """
-
-    figures: tuple[_Figure, ...]
-    seed: int
-    campaign: str | None = None
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The audits as JSON-ready values; one audit of options stands alone."""
-        documents = [figure.document | {"seed": self.seed} for figure in self.figures]
-        if self.campaign is not None:
-            return {"campaign": self.campaign, "audits": documents}
-        return documents[0] if len(documents) == 1 else {"audits": documents}
-
-    @property
-    def sentences(self) -> list[str]:
-        """The audits in words."""
-        return [line for figure in self.figures for line in figure.in_words(self.seed)]
+    audits = [figure.document | {"seed": seed} for figure in found]
+    document: Any = audits[0] if len(audits) == 1 else {"audits": audits}
+    if campaign is not None:
+        document = {"campaign": campaign, "audits": audits}
+    return Facts(document, [line for figure in found for line in figure.in_words(seed)])
 
 
-def figures(described: Described, draws: Draws) -> Iterator[_Figure]:
+def figures(described: Described, draws: Draws) -> Iterator[Figure]:
     """Audit the mechanisms that options describe."""
     report, lists = described.report, described.rare.neighbours
     asks_one = (report.epsilon_x is None) != (report.epsilon_y is None)
@@ -129,7 +117,7 @@ def figures(described: Described, draws: Draws) -> Iterator[_Figure]:
         yield from _list_figures(lists, waves, draws)
 
 
-def campaign_figures(asked: Campaign, draws: Draws) -> Iterator[_Figure]:
+def campaign_figures(asked: Campaign, draws: Draws) -> Iterator[Figure]:
     """Audit the mechanisms of a campaign; of a wave about neighbours, those of its series so far."""
     answers = asked.asked.answers
     for part in (asked.feature_mechanism, asked.asked.collected_label):
@@ -141,15 +129,15 @@ def campaign_figures(asked: Campaign, draws: Draws) -> Iterator[_Figure]:
         yield from _list_figures("neighbour lists", answers, draws)
 
 
-def _record_figure(name: str, audited: Mechanism, draws: Draws, *, beside_lists: bool) -> _Figure:
+def _record_figure(name: str, audited: Mechanism, draws: Draws, *, beside_lists: bool) -> Figure:
     """Audit the features or the label; beside neighbour lists, a record holds the list as well."""
     pairs = _WITH_THE_SAME_LIST if beside_lists else NeighbourRelation.USER_LEVEL.value
     with _show_reports_drawn(draws.trials) as progress:
         result = statistical_audit(audited, progress=progress, **draws.options)
-    return _Figure(name, pairs, result)
+    return Figure(name, pairs, result)
 
 
-def command_figure(described: Described, draws: Draws) -> _Figure:
+def command_figure(described: Described, draws: Draws) -> Figure:
     """Audit a command on the records of a file."""
     command, file = described.rare.command, described.rare.records
     if command is None or file is None or draws.claim is None:
@@ -163,7 +151,7 @@ def command_figure(described: Described, draws: Draws) -> _Figure:
     with _show_reports_drawn(draws.trials) as progress:
         options = draws.options | {"claim": draws.claim}
         result = audit_command(command, records, progress=progress, **options)
-    return _Figure(command, "any two of the records", result)
+    return Figure(command, "any two of the records", result)
 
 
 @contextmanager
@@ -179,17 +167,17 @@ def _show_reports_drawn(total: int) -> Iterator[Callable[[int], None]]:
         yield progress
 
 
-def _list_figures(title: str, answers: Sequence[NeighbourMechanism], draws: Draws) -> Iterator[_Figure]:
+def _list_figures(title: str, answers: Sequence[NeighbourMechanism], draws: Draws) -> Iterator[Figure]:
     """Audit all answers of one person jointly, under each relation that is protected."""
     relations = _audited_relations(ListLoss.sum_of(each.list_loss for each in answers), draws)
     name = f"{title}, {counted(len(answers), 'wave')}{' together' if len(answers) > 1 else ''}"
     with _show_reports_drawn(draws.trials * len(relations)) as progress:
         for relation in relations:
             result = statistical_list_audit(answers, relation, progress=progress, **draws.options)
-            yield _Figure(name, relation.value, result)
+            yield Figure(name, relation.value, result)
 
 
-def _figures_in_turns(answers: Sequence[NeighbourMechanism], turns: int, draws: Draws) -> Iterator[_Figure]:
+def _figures_in_turns(answers: Sequence[NeighbourMechanism], turns: int, draws: Draws) -> Iterator[Figure]:
     """Audit each wave alone, of which a person answers one, against the claim of the series."""
     relations = _audited_relations(ListLoss.largest_of(each.list_loss for each in answers), draws)
     with _show_reports_drawn(draws.trials * len(relations) * len(set(answers))) as progress:
@@ -199,7 +187,7 @@ def _figures_in_turns(answers: Sequence[NeighbourMechanism], turns: int, draws: 
                 listed = ", ".join(map(str, numbers))
                 asked = f"wave {listed}" if len(numbers) == 1 else f"any of the waves {listed}"
                 name = f"neighbour lists, {asked} (in turns: each person answers one of {turns} waves)"
-                yield _Figure(name, relation.value, result)
+                yield Figure(name, relation.value, result)
 
 
 def _audited_relations(stated: ListLoss, draws: Draws) -> list[ListRelation]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,12 +14,14 @@ from veilgraph.campaign import Campaign
 from veilgraph.cli._common import needs_extra
 from veilgraph.cli.named_files import Place, administered
 from veilgraph.cli.options import JsonOption, StoreOption
-from veilgraph.cli.output import emit
+from veilgraph.cli.output import Facts, emit
 from veilgraph.errors import RunError
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
     from veilgraph.collector.audit_log import Entry
+
+    Logs = Mapping[str, Sequence[Entry]]
 
 
 def audit_log(
@@ -61,51 +62,33 @@ def audit_log(
     logs = logs or {"": []}
     noted = [each.strip().lower() for each in head or []]
     heads = _checked(logs, noted) if check or noted else None
-    emit(ShownLogs(logs, heads, frozenset(noted), documents), as_json=as_json)
+    emit(Facts(_document(logs, heads), _in_words(logs, heads, noted, documents)), as_json=as_json)
 
 
-@dataclass(frozen=True)
-class ShownLogs:
-    """Audit logs, of one campaign or of several.
+def _document(logs: Logs, heads: Mapping[str, str] | None) -> dict[str, object]:
+    """Return all entries as JSON-ready values, and the heads if the logs were checked."""
+    entries = [entry.document | {"hour": _hour(entry)} for log in logs.values() for entry in log]
+    if heads is None:
+        return {"entries": entries}
+    only = {"head": next(iter(heads.values()))} if len(heads) == 1 else {}
+    return {"entries": entries, "unaltered": True, "heads": heads} | only
 
-    Attributes:
-        logs: entries by campaign.
-        heads: hash of the last entry of each log; None if the logs were not checked.
-        noted: hashes that were noted before.
-        documents: documents of campaigns by their ids.
-    """
 
-    logs: Mapping[str, Sequence[Entry]]
-    heads: Mapping[str, str] | None
-    noted: frozenset[str]
-    documents: Mapping[str, str]
-
-    @property
-    def document(self) -> dict[str, object]:
-        """All entries as JSON-ready values, and the heads if the logs were checked."""
-        entries = [entry.document | {"hour": _hour(entry)} for log in self.logs.values() for entry in log]
-        if self.heads is None:
-            return {"entries": entries}
-        only = {"head": next(iter(self.heads.values()))} if len(self.heads) == 1 else {}
-        return {"entries": entries, "unaltered": True, "heads": self.heads} | only
-
-    @property
-    def sentences(self) -> Iterator[str]:
-        """A line for each entry; or what was found about each log if the logs were checked."""
-        for name, log in self.logs.items():
-            if len(self.logs) > 1:
-                yield _heading(name, self.documents.get(name))
-            if self.heads is None:
-                yield from (_line(entry) for entry in log)
-                continue
-            found = ", and it holds the one that you noted." if {entry.hash for entry in log} & self.noted else "."
-            yield f"The audit log is unaltered: {counted(len(log), 'entry', 'entries')}{found}"
-            yield f"Head: {self.heads[name]}"
-        if self.heads is not None:
-            yield (
-                "Note each head outside of this machine: --head finds out later whether entries were removed at the "
-                "end."
-            )
+def _in_words(
+    logs: Logs, heads: Mapping[str, str] | None, noted: Sequence[str], documents: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a line for each entry; or what was found about each log if the logs were checked."""
+    for name, log in logs.items():
+        if len(logs) > 1:
+            yield _heading(name, documents.get(name))
+        if heads is None:
+            yield from (_line(entry) for entry in log)
+            continue
+        found = ", and it holds the one that you noted." if {entry.hash for entry in log} & set(noted) else "."
+        yield f"The audit log is unaltered: {counted(len(log), 'entry', 'entries')}{found}"
+        yield f"Head: {heads[name]}"
+    if heads is not None:
+        yield "Note each head outside of this machine: --head finds out later whether entries were removed at the end."
 
 
 def _downloaded(path: Path) -> dict[str, list[Entry]]:
@@ -116,7 +99,7 @@ def _downloaded(path: Path) -> dict[str, list[Entry]]:
     return {str(entries[0].document["detail"].get("campaign", "")): entries} if entries else {}
 
 
-def _checked(logs: Mapping[str, Sequence[Entry]], noted: Sequence[str]) -> dict[str, str]:
+def _checked(logs: Logs, noted: Sequence[str]) -> dict[str, str]:
     with needs_extra("collector"):
         from veilgraph.collector.audit_log import check_all
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.named_files import GraphOptions
 from veilgraph.cli.options import JsonOption, takes_groups
-from veilgraph.cli.output import Sentence, emit
+from veilgraph.cli.output import Facts, Sentence, emit
 from veilgraph.errors import RunError
 from veilgraph.privacy.estimate import LEVEL
 from veilgraph.privacy.plain_text import counted, escape
@@ -63,7 +62,9 @@ def estimate(
         contamination = model.facts["contamination"]
         found = deploy.shares_of(model.method, perturbed, column, level=level)
     written = [] if out is None else _write(found, source, out)
-    emit(Estimated(found, source.campaign.label_name, written, contamination), as_json=as_json)
+    question = source.campaign.label_name
+    document = {"question": question, "contamination": contamination, "files": list(map(str, written))}
+    emit(Facts(found.document | document, _in_words(found, question, written, contamination)), as_json=as_json)
 
 
 def _column(
@@ -104,60 +105,35 @@ def _write(found: GroupShares, source: Source, out: Path) -> list[Path]:
     return [out / "shares.csv", out / "shares.svg"]
 
 
-@dataclass(frozen=True)
-class Estimated:
-    """Shares of the people, in words.
+def _in_words(
+    found: GroupShares, question: str, files: list[Path], contamination: dict[str, Any] | None
+) -> Iterator[Sentence]:
+    """Yield the shares as a table, and what they rest on."""
+    if found.shares:
+        yield _table(found, question)
+        yield from _conditions(found)
+    if found.unstated or not found.shares:
+        yield _small(found)
+    if contamination is not None:
+        yield f"{contamination['sentence']} So do these shares, which take that figure as known."
+    for file in files:
+        yield f"Written: {file}"
 
-    Attributes:
-        found: the shares.
-        question: what was asked.
-        files: files that were written.
-        contamination: label reports that were not randomized, as the model found them; None if it found none.
-    """
 
-    found: GroupShares
-    question: str
-    files: list[Path]
-    contamination: dict[str, Any] | None
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The shares as JSON-ready values, and the files."""
-        return self.found.document | {
-            "question": self.question,
-            "contamination": self.contamination,
-            "files": [str(file) for file in self.files],
-        }
-
-    @property
-    def sentences(self) -> Iterator[Sentence]:
-        """The shares as a table, and what they rest on."""
-        found = self.found
-        if found.shares:
-            yield self._table()
-            yield from _conditions(found)
-        if found.unstated or not found.shares:
-            yield _small(found)
-        if self.contamination is not None:
-            yield f"{self.contamination['sentence']} So do these shares, which take that figure as known."
-        for file in self.files:
-            yield f"Written: {file}"
-
-    def _table(self) -> Table:
-        found, table = self.found, Table(title=escape(self.question))
-        numbers = ("people", "reports", "share", f"{found.level:.0%} interval", "together")
-        for head in (found.column or "", *numbers[:2], "answer", *numbers[2:]):
-            table.add_column(escape(head), justify="right" if head in numbers else "left")
-        last: object = self
-        for share in found.told:
-            first = ["", "", ""]
-            if share.group != last:
-                name = "all people" if share.group is None else share.group
-                first = [escape(name), f"{share.people:,}", f"{share.reports:,}"]
-            last = share.group
-            interval, together = _interval(share.low, share.high), _interval(share.low_together, share.high_together)
-            table.add_row(*first, escape(share.name), f"{100 * share.value:.1f}", interval, together)
-        return table
+def _table(found: GroupShares, question: str) -> Table:
+    table, last = Table(title=escape(question)), object()
+    numbers = ("people", "reports", "share", f"{found.level:.0%} interval", "together")
+    for head in (found.column or "", *numbers[:2], "answer", *numbers[2:]):
+        table.add_column(escape(head), justify="right" if head in numbers else "left")
+    for share in found.told:
+        first = ["", "", ""]
+        if share.group != last:
+            name = "all people" if share.group is None else share.group
+            first = [escape(name), f"{share.people:,}", f"{share.reports:,}"]
+        last = share.group
+        interval, together = _interval(share.low, share.high), _interval(share.low_together, share.high_together)
+        table.add_row(*first, escape(share.name), f"{100 * share.value:.1f}", interval, together)
+    return table
 
 
 def _interval(low: float, high: float) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-FORMER: Mapping[str, str] = {
+FORMER: dict[str, str] = {
     "audit": "use 'veilgraph account --audit'",
     "campaign audit-log": "use 'veilgraph audit-log FOLDER'",
     "campaign check": "use 'veilgraph review FOLDER'",
@@ -32,10 +32,6 @@ FORMER: Mapping[str, str] = {
     "receipt check": "use 'veilgraph receipt RECEIPT --url URL'",
     "schema propose": "use 'veilgraph review SAMPLE.csv --label NAME --out schema.toml'",
     "schema show": "use 'veilgraph review schema.toml'",
-}
-"""What does now what a command did, as the rest of a sentence, by the former name without 'veilgraph'."""
-
-FORMER_OPTIONS: Mapping[str, str] = {
     "submit --store": "use 'veilgraph submit --device-folder'",
     "randomize --store": "use 'veilgraph randomize --device-folder'",
     "receipt --store": "use 'veilgraph receipt --device-folder'",
@@ -45,33 +41,25 @@ FORMER_OPTIONS: Mapping[str, str] = {
     "shard --campaign": "use 'veilgraph shard CAMPAIGN', with the campaign in the place of FOLDER",
     "train --campaign": "use 'veilgraph train CAMPAIGN', with the campaign in the place of FOLDER",
 }
-"""The same of options, by the command and the option."""
+"""What does now what a command or an option did, as the rest of a sentence, by the former name without 'veilgraph'."""
 
 
-def what_replaced(
-    arguments: Sequence[str],
-    former: Mapping[str, str] = FORMER,
-    former_options: Mapping[str, str] = FORMER_OPTIONS,
-) -> str | None:
+def what_replaced(arguments: Sequence[str]) -> str | None:
     """Return a sentence that says what replaced a command or an option; None if the arguments name none of them.
 
     Args:
         arguments: the arguments after the name of the program.
-        former: what replaced each command.
-        former_options: what replaced each option.
 
-    >>> former = {"campaign revise": "use 'veilgraph extend FOLDER'"}
-    >>> what_replaced(["campaign", "revise", "flu.json"], former)
-    "'veilgraph campaign revise' is not there any more: use 'veilgraph extend FOLDER'"
-    >>> what_replaced(["campaign", "new"], former)
+    >>> what_replaced(["campaign", "missing", "flu.json"])
+    "'veilgraph campaign missing' is not there any more: use 'veilgraph invite FOLDER --remind'"
+    >>> what_replaced(["invite"])
     """
     words = list(arguments)
     while words[:1] == ["--import"]:
         words = words[2:]
-    names = (" ".join(words[:length]) for length in (2, 1))
-    if (name := next((name for name in names if name in former), None)) is not None:
-        return f"'veilgraph {name}' is not there any more: {former[name]}"
-    options = (f"{words[0]} {word.partition('=')[0]}" for word in words[1:])
-    if (name := next((name for name in options if name in former_options), None)) is not None:
-        return f"'veilgraph {name}' is not there any more: {former_options[name]}"
-    return None
+    typed = [
+        *(" ".join(words[:length]) for length in (2, 1)),
+        *(f"{words[0]} {each.partition('=')[0]}" for each in words[1:]),
+    ]
+    name = next((name for name in typed if name in FORMER), None)
+    return None if name is None else f"'veilgraph {name}' is not there any more: {FORMER[name]}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,6 +17,7 @@ from veilgraph.campaign.series_folder import wave_path
 from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.deadlines import read_future
 from veilgraph.cli.options import CapOption
+from veilgraph.cli.output import Facts
 from veilgraph.collection import Collection
 from veilgraph.errors import RunError
 from veilgraph.graph import PerturbedGraph
@@ -52,7 +54,7 @@ class WaveOptions:
                 raise RunError(f"this collection asks the same again in rounds: leave --{name} out")
 
 
-def publish(home: Collection, asked: WaveOptions, closes: str | None, zone: str) -> PublishedWave:
+def publish(home: Collection, asked: WaveOptions, closes: str | None, zone: str) -> Facts:
     """Publish the next wave in the folder of a collection."""
     tables, people = home.folder / "waves", home.graph
     name = str(home.settings.get("contacts", "histogram"))
@@ -71,73 +73,42 @@ def publish(home: Collection, asked: WaveOptions, closes: str | None, zone: str)
     )
     following = NextWave(answer=answer, closes=until, turns=asked.turns)
     made, perturbed = publish_wave(home.store.url, home.campaign, people, following, tables=tables, watch=show_progress)
-    return PublishedWave(made, people.names, perturbed, tables)
+    return _published(made, people.names, perturbed, tables)
 
 
-@dataclass(frozen=True)
-class PublishedWave:
-    """A wave that was published.
-
-    Attributes:
-        campaign: the document of the wave.
-        names: the people of the series.
-        perturbed: the reports that its table was learned from.
-        tables: folder of the series.
-    """
-
-    campaign: Campaign
-    names: tuple[str, ...]
-    perturbed: PerturbedGraph
-    tables: Path
-
-    @property
-    def _answers(self) -> list[int]:
-        return [int(wave.has_answer.sum()) for wave in self.perturbed.neighbour_waves]
-
-    @property
-    def _asked(self) -> int:
-        return sum(map(self.campaign.asked.documents.is_asked, self.names))
-
-    @property
-    def _file(self) -> Path:
-        return wave_path(self.tables, self.campaign.asked.documents.number)
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The wave as JSON-ready values."""
-        series = series_of(self.campaign.asked)
-        return {
-            "id": self.campaign.id,
-            "series": series.first,
-            "wave": series.wave,
-            "turns": series.turns,
-            "asked": self._asked,
-            "table": series.table,
-            "people": series.people,
-            "label_reports": int(self.perturbed.has_label.sum()),
-            "answers": self._answers,
-            "guarantee": self.campaign.guarantee.as_dict(),
-            "wave_guarantee": series.wave_guarantee.as_dict(),
-            "out": str(self._file),
-        }
-
-    @property
-    def sentences(self) -> list[str]:
-        """The wave in words."""
-        series, tables, answers = series_of(self.campaign.asked), self.tables, self._answers
-        told = f" and {sum(answers):,} answers of {counted(len(answers), 'wave')}" if answers else ""
-        labels = counted(int(self.perturbed.has_label.sum()), "label report")
-        return [
-            f"Wave {series.wave} of series {series.first}: campaign {self.campaign.id}.",
-            *([] if series.turns is None else [_turn_in_words(series.turns, self._asked, len(self.names))]),
-            f"Devices randomize the list itself, and need the file of people alone: {tables / series.people}.people. "
-            "It is the only wave of the series."
-            if series.table is None
-            else f"Its table is learned from {labels}{told}: {tables / series.table}.beliefs.",
-            *self.campaign.asked.words.guarantee,
-            f"Open until {time_in_words(self.campaign.notice.closes)}. Written to {self._file}.",
-            "A running collector takes it up within seconds.",
-        ]
+def _published(campaign: Campaign, names: Sequence[str], perturbed: PerturbedGraph, tables: Path) -> Facts:
+    """Return what a wave asks, of whom, and where its document is."""
+    series, documents = series_of(campaign.asked), campaign.asked.documents
+    answers = [int(wave.has_answer.sum()) for wave in perturbed.neighbour_waves]
+    asked, labels = sum(map(documents.is_asked, names)), int(perturbed.has_label.sum())
+    file = wave_path(tables, documents.number)
+    document = {
+        "id": campaign.id,
+        "series": series.first,
+        "wave": series.wave,
+        "turns": series.turns,
+        "asked": asked,
+        "table": series.table,
+        "people": series.people,
+        "label_reports": labels,
+        "answers": answers,
+        "guarantee": campaign.guarantee.as_dict(),
+        "wave_guarantee": series.wave_guarantee.as_dict(),
+        "out": str(file),
+    }
+    told = f" and {sum(answers):,} answers of {counted(len(answers), 'wave')}" if answers else ""
+    sentences = [
+        f"Wave {series.wave} of series {series.first}: campaign {campaign.id}.",
+        *([] if series.turns is None else [_turn_in_words(series.turns, asked, len(names))]),
+        f"Devices randomize the list itself, and need the file of people alone: {tables / series.people}.people. "
+        "It is the only wave of the series."
+        if series.table is None
+        else f"Its table is learned from {counted(labels, 'label report')}{told}: {tables / series.table}.beliefs.",
+        *campaign.asked.words.guarantee,
+        f"Open until {time_in_words(campaign.notice.closes)}. Written to {file}.",
+        "A running collector takes it up within seconds.",
+    ]
+    return Facts(document, sentences)
 
 
 def _turn_in_words(turns: int, answering: int, people: int) -> str:

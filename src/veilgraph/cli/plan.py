@@ -16,7 +16,7 @@ from veilgraph.cli._common import check_new, needs_extra, show_progress
 from veilgraph.cli.expected import Expected
 from veilgraph.cli.neighbour_plan import Asked, NeighbourAdvice, advise
 from veilgraph.cli.options import JsonOption, Settings, takes_groups
-from veilgraph.cli.output import Sentence, emit
+from veilgraph.cli.output import Facts, Sentence, emit
 from veilgraph.cli.people import counts_in_words, counts_of
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph, read_public
@@ -127,67 +127,46 @@ def plan(
         )
         write_atomically(out, made.to_json() + "\n")
     expected = Expected(found, believed.label_share, tuple(stand_ins(graph, known)))
-    emit(Recommendation(expected, graph, public, homophily_known=bool(homophily), out=out), as_json=as_json)
+    emit(_recommended(expected, graph, public, homophily_known=bool(homophily), out=out), as_json=as_json)
 
 
-@dataclass(frozen=True)
-class Recommendation:
-    """A plan, and the command that begins its campaign.
+def _recommended(
+    expected: Expected, graph: Graph, public: _PublicOptions, *, homophily_known: bool, out: Path | None
+) -> Facts:
+    """Return a plan, what it lets expect, its alternatives, and the command that begins its campaign.
 
-    Attributes:
+    Args:
         expected: the plan, and what it lets expect.
         graph: people and links that it was made for.
         public: what it was made for, as options.
         homophily_known: whether the homophily was given.
         out: the file of the plan; None if it is not written.
     """
-
-    expected: Expected
-    graph: Graph
-    public: _PublicOptions
-    homophily_known: bool
-    out: Path | None
-
-    @property
-    def plan(self) -> Plan:
-        """The plan."""
-        return self.expected.plan
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The plan as JSON-ready values, its file and the next command."""
-        written = {"out": str(self.out) if self.out else None, "next": self._next_command}
-        return _plan_document(self.plan) | self.expected.document | counts_of(self.graph) | written
-
-    @property
-    def sentences(self) -> list[Sentence]:
-        """The plan in words, a table of its alternatives, and the next command."""
-        best = self.plan.recommended
-        known = "" if self.public.nodes else " People without links need --nodes, the table of everybody."
-        said = f"The plan is in {self.out}. Next:" if self.out else "Next, after the same command with --out plan.json:"
-        ask = "If you know more from elsewhere, say so: --set homophily=0.8, or 0.6,0.9 for a range."
-        return [
-            f"Planned for {counts_in_words(counts_of(self.graph))}{known}",
-            f"Recommended: {best.title}.",
-            *best.guarantee.in_words(theorem_1=False),
-            acceptance_in_words(best.guarantee),
-            "",
-            *self.expected.sentences,
-            *([] if self.homophily_known else [ask]),
-            _alternatives(self.plan),
-            "Every epsilon is at user level: any two records.",
-            "Assumed:",
-            *(f"- {assumption}" for assumption in self.plan.assumptions),
-            "",
-            said,
-            f"  {self._next_command}",
-        ]
-
-    @property
-    def _next_command(self) -> str:
-        people = [] if self.public.nodes is None else ["--people", str(self.public.nodes)]
-        files = ["--plan", str(self.out or "plan.json"), *people, "--links", str(self.public.graph)]
-        return f'veilgraph init FOLDER {shlex.join(files)} --purpose "..." --contact "..." --closes 2030-12-31'
+    plan, best = expected.plan, expected.plan.recommended
+    people = [] if public.nodes is None else ["--people", str(public.nodes)]
+    files = shlex.join(["--plan", str(out or "plan.json"), *people, "--links", str(public.graph)])
+    following = f'veilgraph init FOLDER {files} --purpose "..." --contact "..." --closes 2030-12-31'
+    written = {"out": str(out) if out else None, "next": following}
+    known = "" if public.nodes else " People without links need --nodes, the table of everybody."
+    said = f"The plan is in {out}. Next:" if out else "Next, after the same command with --out plan.json:"
+    ask = "If you know more from elsewhere, say so: --set homophily=0.8, or 0.6,0.9 for a range."
+    sentences: list[Sentence] = [
+        f"Planned for {counts_in_words(counts_of(graph))}{known}",
+        f"Recommended: {best.title}.",
+        *best.guarantee.in_words(theorem_1=False),
+        acceptance_in_words(best.guarantee),
+        "",
+        *expected.sentences,
+        *([] if homophily_known else [ask]),
+        _alternatives(plan),
+        "Every epsilon is at user level: any two records.",
+        "Assumed:",
+        *(f"- {assumption}" for assumption in plan.assumptions),
+        "",
+        said,
+        f"  {following}",
+    ]
+    return Facts(_plan_document(plan) | expected.document | counts_of(graph) | written, sentences)
 
 
 def _design(candidate: Candidate) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
@@ -14,7 +14,7 @@ import typer
 from veilgraph.campaign.tokens import read_keys, token_for
 from veilgraph.cli._common import echo, needs_extra, show_progress
 from veilgraph.cli.options import CollectionArgument, JsonOption
-from veilgraph.cli.output import emit
+from veilgraph.cli.output import Facts, emit
 from veilgraph.collection import Collection
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def rehearse(
     with copy_of(Collection.open(folder)) as copy, serving(copy) as address:
         with show_progress("rehearse") as progress:
             found = rehearse(copy, address=address, progress=progress)
-        emit(Rehearsed(found, copy, str(folder)), as_json=as_json)
+        emit(_rehearsed(found, str(folder)), as_json=as_json)
         if look:
             _wait(copy, address)
 
@@ -56,50 +56,30 @@ def _wait(collection: Collection, address: str) -> None:
         return
 
 
-@dataclass(frozen=True)
-class Rehearsed:
-    """What a rehearsal found, in words.
+def _rehearsed(found: Rehearsal, folder: str) -> Facts:
+    following = f"veilgraph serve {shlex.quote(folder)}"
+    return Facts(asdict(found) | {"next": following}, _in_words(found, folder, following))
 
-    Attributes:
-        found: what it found.
-        collection: the copy that it used.
-        folder: the folder of the collection, as it was given.
-    """
 
-    found: Rehearsal
-    collection: Collection
-    folder: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """What was found, and the next command, as JSON-ready values."""
-        return asdict(self.found) | {"next": self._next}
-
-    @property
-    def sentences(self) -> Iterator[str]:
-        """What was found in words, and the next command."""
-        found = self.found
+def _in_words(found: Rehearsal, folder: str, following: str) -> Iterator[str]:
+    """Say what a rehearsal found, and the next command."""
+    yield (
+        f"{found.answered:,} simulated people answered over HTTP in {found.seconds:.0f} s "
+        f"({found.answered / found.seconds:.0f} a second); {found.silent:,} stayed silent."
+    )
+    yield f"A phone loads the page with {found.page.requests} requests and {found.page.size / 1000:.0f} kB."
+    if found.accuracy is not None:
         yield (
-            f"{found.answered:,} simulated people answered over HTTP in {found.seconds:.0f} s "
-            f"({found.answered / found.seconds:.0f} a second); {found.silent:,} stayed silent."
+            f"Right about the silent people: {found.accuracy:.1%}; the control, label propagation on the same "
+            f"reports, {found.control:.1%}; the largest class for everybody {found.largest_class:.1%}."
         )
-        yield f"A phone loads the page with {found.page.requests} requests and {found.page.size / 1000:.0f} kB."
-        if found.accuracy is not None:
-            yield (
-                f"Right about the silent people: {found.accuracy:.1%}; the control, label propagation on the same "
-                f"reports, {found.control:.1%}; the largest class for everybody {found.largest_class:.1%}."
-            )
-            yield (
-                f"That is for made-up answers that follow the links by {found.assortativity:.0%} (0% is chance; "
-                f"{found.homophily:.0%} of the links join people with the same answer). If yours do not follow the "
-                "links, expect no more than their largest class."
-            )
-        yield "Nothing was kept."
         yield (
-            f"Next: {self._next}, which runs until Ctrl-C; then, in another terminal: "
-            f"veilgraph invite {shlex.quote(self.folder)} --url https://..."
+            f"That is for made-up answers that follow the links by {found.assortativity:.0%} (0% is chance; "
+            f"{found.homophily:.0%} of the links join people with the same answer). If yours do not follow the "
+            "links, expect no more than their largest class."
         )
-
-    @property
-    def _next(self) -> str:
-        return f"veilgraph serve {shlex.quote(self.folder)}"
+    yield "Nothing was kept."
+    yield (
+        f"Next: {following}, which runs until Ctrl-C; then, in another terminal: "
+        f"veilgraph invite {shlex.quote(folder)} --url https://..."
+    )

@@ -160,14 +160,14 @@ def run(
         with show_progress("run") as progress:
             result = run_comparison(private, single, folder, device=job.device, progress=progress)
         write_run_page(result, folder)
-        emit(SingleRun(result, folder), as_json=as_json)
+        emit(_budget_facts(result, folder), as_json=as_json)
         return
     curve = CurveConfiguration(totals=tuple(epsilon or TOTALS), sampled=rare.drawn, **settings)
     folder = job.out or Path("runs") / _curve_name(private.name, epsilon, rare.drawn, settings)
     with show_progress("run") as progress:
         result = run_curve(private, curve, folder, device=job.device, progress=progress)
     write_curve_page(result, folder, files)
-    emit(CurveRun(result, folder, files), as_json=as_json)
+    emit(_curve_facts(result, folder, files), as_json=as_json)
 
 
 def _of_neighbours(dataset: str, rare: _Rare, job: _JobOptions) -> Facts:
@@ -206,105 +206,58 @@ def _curve_name(dataset: str, totals: list[float] | None, sampled: int, settings
     return f"{dataset}-curve{given}{drawn}-{settings['backbone']}-{settings['seeds']}seeds"
 
 
-@dataclass(frozen=True)
-class CurveRun:
-    """Accuracy over the total epsilon.
+def _curve_facts(result: dict[str, Any], folder: Path, files: CampaignFiles) -> Facts:
+    """Return the accuracy over the total epsilon, what it means, and the next command."""
+    from veilgraph.pages import curve_page as page
+    from veilgraph.pages.formatting import accuracy_text
 
-    Attributes:
-        result: what was computed.
-        folder: folder of the results.
-        files: files that a campaign for the same people would use.
-    """
+    commands, levels = page.campaign_commands(result, files), result["not_private"]
+    told, design = page.headline(result), page.recommended_design(result)
+    shown = {key: result[key] for key in ("dataset", "totals", "designs", "methods", "not_private")}
+    recommended = {"headline": told, "design": design, "commands": commands}
+    sentences: list[Sentence] = [
+        _curve_table(result),
+        "; ".join(f"{page.CURVE_TITLES[name]}: {accuracy_text(level)}" for name, level in levels.items()) + ".",
+        told,
+        *page.summary(result),
+        f"Recommended: {design}",
+        *(f"{page.invitation(files)}: {command}" for command in commands[:1]),
+        f"Page: {folder / 'report.html'}",
+    ]
+    return Facts(shown | recommended | {"folder": str(folder)}, sentences)
 
-    result: dict[str, Any]
-    folder: Path
-    files: CampaignFiles
 
-    @property
-    def document(self) -> dict[str, Any]:
-        """The curve as JSON-ready values, with the recommended design and its commands."""
-        from veilgraph.pages.curve_page import campaign_commands, headline, recommended_design
+def _curve_table(result: dict[str, Any]) -> Table:
+    from veilgraph.pages.curve_page import CURVE_TITLES, point_rows
+    from veilgraph.pages.formatting import spread_text
 
-        result = self.result
-        shown = {key: result[key] for key in ("dataset", "totals", "designs", "methods", "not_private")}
-        commands = campaign_commands(result, self.files)
-        recommended = {"headline": headline(result), "design": recommended_design(result), "commands": commands}
-        return shown | recommended | {"folder": str(self.folder)}
+    name, seeds = escape(result["dataset"]), counted(result["configuration"]["seeds"], "seed")
+    table = Table(title=f"{name}: test accuracy in percent over {seeds}, by total epsilon")
+    table.add_column("user-level\nepsilon", justify="right")
+    table.add_column("classes\nnamed", justify="right")
+    for method in result["methods"]:
+        table.add_column(CURVE_TITLES[method].replace(", ", ",\n"), justify="right")
+    for i, row in enumerate(point_rows(result)):
+        points = [summaries[i] for summaries in result["methods"].values()]
+        accuracies = [spread_text(point["accuracy_mean"], point["accuracy_std"]) for point in points]
+        table.add_row(row.epsilon, row.reports, *accuracies)
+    return table
 
-    @property
-    def sentences(self) -> list[Sentence]:
-        """The curve as a table, what it means, and the next command."""
-        from veilgraph.pages.curve_page import (
-            CURVE_TITLES,
-            campaign_commands,
-            headline,
-            invitation,
-            recommended_design,
-            summary,
+
+def _budget_facts(result: dict[str, Any], folder: Path) -> Facts:
+    """Return the methods at one budget, with the guarantee."""
+    seeds = counted(result["configuration"]["seeds"], "seed")
+    table = Table(title=f"{escape(result['dataset'])}: test accuracy over {seeds}")
+    for heading in ("method", "user-level epsilon", "accuracy"):
+        table.add_column(heading, justify="left" if heading == "method" else "right")
+    for name, row in result["methods"].items():
+        epsilon, spread = row["epsilon_user_level"], row["accuracy_std"]
+        table.add_row(
+            name,
+            epsilon if isinstance(epsilon, str) else show_epsilon(epsilon),
+            f"{row['accuracy_mean']:.1%}" + ("" if spread is None else f" ± {spread * 100:.1f}"),
         )
-        from veilgraph.pages.formatting import accuracy_text
-
-        result, levels = self.result, self.result["not_private"]
-        commands = campaign_commands(result, self.files)
-        return [
-            self._table,
-            "; ".join(f"{CURVE_TITLES[name]}: {accuracy_text(level)}" for name, level in levels.items()) + ".",
-            headline(result),
-            *summary(result),
-            f"Recommended: {recommended_design(result)}",
-            *(f"{invitation(self.files)}: {command}" for command in commands[:1]),
-            f"Page: {self.folder / 'report.html'}",
-        ]
-
-    @property
-    def _table(self) -> Table:
-        from veilgraph.pages.curve_page import CURVE_TITLES, point_rows
-        from veilgraph.pages.formatting import spread_text
-
-        name, seeds = escape(self.result["dataset"]), counted(self.result["configuration"]["seeds"], "seed")
-        table = Table(title=f"{name}: test accuracy in percent over {seeds}, by total epsilon")
-        table.add_column("user-level\nepsilon", justify="right")
-        table.add_column("classes\nnamed", justify="right")
-        for method in self.result["methods"]:
-            table.add_column(CURVE_TITLES[method].replace(", ", ",\n"), justify="right")
-        for i, row in enumerate(point_rows(self.result)):
-            points = [summaries[i] for summaries in self.result["methods"].values()]
-            accuracies = [spread_text(point["accuracy_mean"], point["accuracy_std"]) for point in points]
-            table.add_row(row.epsilon, row.reports, *accuracies)
-        return table
-
-
-@dataclass(frozen=True)
-class SingleRun:
-    """Methods at one budget.
-
-    Attributes:
-        result: what was computed.
-        folder: folder of the results.
-    """
-
-    result: dict[str, Any]
-    folder: Path
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The methods as JSON-ready values, with the guarantee."""
-        methods = {name: {key: row[key] for key in _PRINTED} for name, row in self.result["methods"].items()}
-        shown = {key: self.result[key] for key in ("dataset", "guarantee")}
-        return shown | {"methods": methods, "folder": str(self.folder)}
-
-    @property
-    def sentences(self) -> list[Sentence]:
-        """The methods as a table, and the guarantee in words."""
-        seeds = counted(self.result["configuration"]["seeds"], "seed")
-        table = Table(title=f"{escape(self.result['dataset'])}: test accuracy over {seeds}")
-        for heading in ("method", "user-level epsilon", "accuracy"):
-            table.add_column(heading, justify="left" if heading == "method" else "right")
-        for name, row in self.result["methods"].items():
-            epsilon, spread = row["epsilon_user_level"], row["accuracy_std"]
-            table.add_row(
-                name,
-                epsilon if isinstance(epsilon, str) else show_epsilon(epsilon),
-                f"{row['accuracy_mean']:.1%}" + ("" if spread is None else f" ± {spread * 100:.1f}"),
-            )
-        return [table, *self.result["guarantee_in_words"], f"Page: {self.folder / 'report.html'}"]
+    methods = {name: {key: row[key] for key in _PRINTED} for name, row in result["methods"].items()}
+    shown = {key: result[key] for key in ("dataset", "guarantee")}
+    sentences = [table, *result["guarantee_in_words"], f"Page: {folder / 'report.html'}"]
+    return Facts(shown | {"methods": methods, "folder": str(folder)}, sentences)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,7 @@ from veilgraph.campaign.round_schedule import read_campaign
 from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.cli.named_files import GraphOptions
 from veilgraph.cli.options import JsonOption, Settings, takes_groups
-from veilgraph.cli.output import emit
+from veilgraph.cli.output import Facts, emit
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def status(
     file = out if out is not None or home is None else home.optional.assessment
     if found.assessment is not None and file is not None:
         write_atomically(file, found.assessment.to_json() + "\n")
-    emit(Shown(found, stood.campaign), as_json=as_json)
+    emit(Facts(found.document, _in_words(found, stood.campaign)), as_json=as_json)
 
 
 def _stood(collection: GraphOptions, fit: _Fit) -> Stood:
@@ -76,36 +76,17 @@ def _stood(collection: GraphOptions, fit: _Fit) -> Stood:
     )
 
 
-@dataclass(frozen=True)
-class Shown:
-    """The standing of a collection, in words.
-
-    Attributes:
-        found: how it stands.
-        campaign: its campaign.
-    """
-
-    found: Standing
-    campaign: Campaign
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The standing as JSON-ready values."""
-        return self.found.document
-
-    @property
-    def sentences(self) -> Iterator[str]:
-        """The standing in words, and the next command."""
-        found, closes = self.found, time_in_words(self.campaign.notice.closes)
-        people = counted(found.asked, "person", "people")
-        yield f"{found.answered:,} of {people} answered, {found.silent:,} have not."
-        if found.withdrawals or found.objections:
-            yield f"{found.withdrawals:,} withdrew, {found.objections:,} do not want to take part."
-        yield f"Open until {closes}." if found.is_open else f"Closed since {closes}."
-        if found.assessment is None:
-            yield "There are too few answers to estimate what a model would get right."
-        else:
-            yield from found.assessment.sentences
-        if found.next is not None:
-            yield "No model yet." if found.model is None else f"Newest model: {found.model}"
-            yield f"Next: {found.next}"
+def _in_words(found: Standing, campaign: Campaign) -> Iterator[str]:
+    """Say how a collection stands, and the next command."""
+    closes, people = time_in_words(campaign.notice.closes), counted(found.asked, "person", "people")
+    yield f"{found.answered:,} of {people} answered, {found.silent:,} have not."
+    if found.withdrawals or found.objections:
+        yield f"{found.withdrawals:,} withdrew, {found.objections:,} do not want to take part."
+    yield f"Open until {closes}." if found.is_open else f"Closed since {closes}."
+    if found.assessment is None:
+        yield "There are too few answers to estimate what a model would get right."
+    else:
+        yield from found.assessment.sentences
+    if found.next is not None:
+        yield "No model yet." if found.model is None else f"Newest model: {found.model}"
+        yield f"Next: {found.next}"

@@ -4,3 +4,9 @@
 document for each wave. Nothing outside this folder depends on it but its line in `veilgraph.campaign.document`, and the
 commands, sources and methods that are about private neighbours alone.
 """
+
+from veilgraph.campaign.neighbours.series_label import SeriesLabel
+from veilgraph.campaign.neighbours.wave import NeighbourWave
+
+KINDS = (NeighbourWave, SeriesLabel)
+"""What the documents of a series ask, for the registry of all kinds."""
