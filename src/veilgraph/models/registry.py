@@ -157,9 +157,10 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "neighbour_waves": MethodEntry(
         title="Private neighbours",
-        description="randomized labels, answers about neighbour lists, wave by wave, and features if asked; no edge",
+        description="randomized labels, answers about neighbour lists, public columns, and features if asked; no edge",
         estimator=NeighbourWaves,
         features=joint_grr_best,
+        revision=1,
     ),
     "majority": MethodEntry(
         title="Majority class",

@@ -12,8 +12,9 @@ import pytest
 from veilgraph.datasets import csbm
 from veilgraph.errors import FitError, GraphError
 from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
-from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph import PerturbedGraph, PublicAttributes, Split
 from veilgraph.models import NeighbourWaves
+from veilgraph.models.neighbour_waves.public_evidence import public_evidence
 from veilgraph.privacy.accounting import Released
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.mechanisms import GRR, JointGRR, NeighbourhoodClass, NeighbourhoodHistogram
@@ -213,3 +214,51 @@ def test_a_saved_model_reads_features_again(told: tuple[PerturbedGraph, Neighbou
     np.testing.assert_allclose(loaded.predict_proba(perturbed), method.predict_proba(), atol=1e-6)
     silent = loaded.predict_proba(without_features(perturbed))
     assert not np.allclose(silent, method.predict_proba())
+
+
+def test_answers_that_teach_nothing_are_left_out(collected: tuple[PerturbedGraph, NeighbourWaves]) -> None:
+    perturbed, _ = collected
+    rng = np.random.default_rng(0)
+    shuffled = tuple(replace(wave, answers=rng.permutation(wave.answers)) for wave in perturbed.neighbour_waves)
+    method = NeighbourWaves().fit(replace(perturbed, neighbour_waves=shuffled), SPLIT)
+    assert method.factor_ == 0
+    assert np.allclose(method.predict_without_own_report(perturbed), method.prior_, atol=1e-6)
+
+
+def test_public_attributes_join_the_answers(collected: tuple[PerturbedGraph, NeighbourWaves], tmp_path: Path) -> None:
+    perturbed, without = collected
+    told = PublicAttributes.from_codes(PRIVATE.labels[:, None].astype(np.int64), [3])
+    known = replace(perturbed, public=told)
+    method = NeighbourWaves().fit(known, SPLIT)
+    assert method.public_factor_ > 0
+    assert correct(method) > correct(without)
+    assert (method.next_table(known).codes > 0).all()  # something is known of the silent, too
+    method.save(tmp_path / "model")
+    again = NeighbourWaves.load(tmp_path / "model")
+    assert np.allclose(again.predict_proba(known), method.predict_proba(), atol=1e-6)
+    with pytest.raises(FitError, match="give the same columns"):
+        method.predict_proba(perturbed)
+
+
+def test_public_attributes_that_say_nothing_change_nothing(collected: tuple[PerturbedGraph, NeighbourWaves]) -> None:
+    perturbed, without = collected
+    noise = PublicAttributes.from_codes(np.random.default_rng(1).integers(4, size=(400, 1)), [4])
+    method = NeighbourWaves().fit(replace(perturbed, public=noise), SPLIT)
+    assert method.public_factor_ == 0
+    assert np.array_equal(method.predict_proba(), without.predict_proba())
+
+
+def test_the_own_report_is_not_in_what_public_attributes_say(
+    collected: tuple[PerturbedGraph, NeighbourWaves],
+) -> None:
+    perturbed, _ = collected
+    told = PublicAttributes.from_codes(PRIVATE.labels[:, None].astype(np.int64), [3])
+    folds = np.where(perturbed.has_label, np.arange(400) % 5, -1)
+    node = int(np.flatnonzero(perturbed.has_label)[0])
+    labels = perturbed.labels.copy()
+    labels[node] = (labels[node] + 1) % 3
+    before, after = (
+        public_evidence(replace(perturbed, labels=each), told, folds)[node] for each in (perturbed.labels, labels)
+    )
+    # the prior is of all reports, and one of 300 moves it by 1 % at most
+    assert np.allclose(before - before.mean(), after - after.mean(), atol=0.05)

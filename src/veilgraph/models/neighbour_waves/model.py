@@ -17,6 +17,7 @@ from veilgraph.models.engine.device import torch_threads_for
 from veilgraph.models.naive_bayes import feature_log_likelihood
 from veilgraph.models.neighbour_waves.answer_columns import answer_columns, share_columns
 from veilgraph.models.neighbour_waves.class_networks import HIDDEN, Inputs, Weights, logits, standardise, train
+from veilgraph.models.neighbour_waves.public_evidence import public_evidence
 from veilgraph.models.saved_state import FittedState
 from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.privacy.accounting import Guarantee
@@ -31,6 +32,9 @@ _FACTORS, _FACTOR_SPREAD = np.geomspace(0.25, 2, 31), 0.3
 _FEATURE_FACTORS, _FEATURE_SPREAD = np.geomspace(0.03, 2, 31), 1.0
 """Features depend on each other in a class, so that naive Bayes counts some of them twice: small factors are usual."""
 
+_LEAST_GAIN = 1.0
+"""Log-likelihood of unused reports by which a kind of evidence has to pay: the number of added weights."""
+
 _PASSES = 100
 _TINY = 1e-12
 
@@ -43,24 +47,28 @@ class NeighbourWaves(Method):
 
     .. math:: P(x \mid y', a, x') \propto
         P(y' \mid x)\, \pi(x) \left( \frac{q(x \mid a)}{\pi(x)} \right)^{f} P(x' \mid x)^{g}
+        \left( \frac{r(x \mid z)}{\pi(x)} \right)^{h}
 
     The networks q learn what answers are worth from randomized labels alone, by forward correction. They are
     cross-fitted: a person's q comes from networks that did not learn from their report. All waves enter together,
     because they are looks at the same neighbours.
 
-    Feature reports enter as naive-Bayes log-likelihoods, with rates from reports alone. They have to raise the
-    log-likelihood of out-of-fold label reports by more than 1, the number of added weights. Otherwise g is 0.
+    Feature reports enter as naive-Bayes log-likelihoods, with rates from reports alone. Public attributes z enter by a
+    cross-fitted logistic regression r. Each kind of evidence has to raise the log-likelihood of label reports that it
+    did not use by more than 1, the number of added weights. Otherwise its factor f, g or h is 0.
 
     One reporter in ten is *quiet*: their label report is in no table, so no answer echoes it. The factor f is
-    calibrated on quiet reporters, and they alone judge the model.
+    calibrated on quiet reporters, and they alone judge the model. With weak reports and few people answers may teach
+    nothing: then f is 0, and nobody's prediction is worse than the class shares.
 
     Args:
         seed: seed of folds, quiet reporters and initial weights. It must be the same in all waves of a series.
 
     Attributes:
         prior_: After fitting, estimated shares of the classes, [classes].
-        factor_: After fitting, calibration factor f.
+        factor_: After fitting, calibration factor f; 0 if answers are not used.
         feature_factor_: After fitting, calibration factor g; 0 if features are not used.
+        public_factor_: After fitting, calibration factor h; 0 if public attributes are not used.
         probabilities_: After fitting, class probabilities with the own report, [nodes, classes].
         without_own_report_: After fitting, the same without it, out of fold, [nodes, classes].
 
@@ -74,6 +82,7 @@ class NeighbourWaves(Method):
     prior_: NDArray[np.float64] = field(init=False, repr=False, compare=False)
     factor_: float = field(init=False, repr=False, compare=False)
     feature_factor_: float = field(init=False, repr=False, compare=False)
+    public_factor_: float = field(init=False, default=0.0, repr=False, compare=False)
     scaling_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
     weights_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
@@ -98,10 +107,11 @@ class NeighbourWaves(Method):
         folds, taught = self._folds(perturbed)
         answers = np.zeros((len(folds), _FOLDS + 1, len(self.prior_)))
         with torch_threads_for(perturbed.graph.num_nodes):
+            before = self._weigh_public(perturbed, likelihood, folds)
             if perturbed.neighbour_waves:
-                answers = self._learn(perturbed, likelihood, folds, taught)
-            features = self._weigh_features(perturbed, likelihood, folds, answers)
-        plain = np.log(self.prior_) + self.factor_ * answers[:, -1] + self.feature_factor_ * features
+                answers = self._learn(perturbed, likelihood, folds, taught, before)
+            features = self._weigh_features(perturbed, likelihood, folds, answers, before)
+        plain = before + self.factor_ * answers[:, -1] + self.feature_factor_ * features
         self.without_own_report_ = _normalised(plain).astype(np.float32)
         self.probabilities_ = self._posterior(perturbed)
         return self
@@ -123,6 +133,7 @@ class NeighbourWaves(Method):
         likelihood: NDArray[np.float64],
         folds: NDArray[np.int64],
         taught: NDArray[np.int64],
+        before: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Train the networks and calibrate them; return log-odds of the answers against the prior.
 
@@ -149,7 +160,7 @@ class NeighbourWaves(Method):
         found = of_folds.mean(dim=0)
         found[torch.from_numpy(taught)] = own
         evidence = np.stack([_against_prior(each, perturbed, self.prior_) for each in (*of_folds, found)], axis=1)
-        self.factor_, _ = _calibrated_factor(evidence[quiet, -1], likelihood[quiet], np.log(self.prior_))
+        self.factor_ = _worthwhile_factor(evidence[quiet, -1], likelihood[quiet], before[quiet])
         return evidence
 
     def _weigh_features(
@@ -158,6 +169,7 @@ class NeighbourWaves(Method):
         likelihood: NDArray[np.float64],
         folds: NDArray[np.int64],
         answers: NDArray[np.float64],
+        before: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Calibrate feature reports, or leave them out; return their log-likelihoods, out of fold, [nodes, classes]."""
         self.feature_factor_ = 0.0
@@ -166,17 +178,25 @@ class NeighbourWaves(Method):
         quiet, reporting = self.quiet(perturbed), perturbed.has_label
         kept = (folds[:, None] != np.arange(_FOLDS + 1)) & (reporting & ~quiet)[:, None]
         own = np.where(kept[:, :, None], _log(likelihood)[:, None], 0)
-        sets = _feature_evidence(perturbed, np.log(self.prior_) + self.factor_ * answers + own)
+        sets = _feature_evidence(perturbed, before[:, None] + self.factor_ * answers + own)
         evidence = np.take_along_axis(sets, folds[:, None, None] % (_FOLDS + 1), axis=1)[:, 0]
-        before = np.log(self.prior_) + self.factor_ * answers[:, -1]
-        chosen = evidence[reporting], likelihood[reporting], before[reporting]
-        factor, gain = _calibrated_factor(*chosen, factors=_FEATURE_FACTORS, spread=_FEATURE_SPREAD)
-        if gain > 1:
-            self.feature_factor_ = factor
-            if len(self.weights_):
-                before = np.log(self.prior_) + factor * evidence
-                self.factor_, _ = _calibrated_factor(answers[quiet, -1], likelihood[quiet], before[quiet])
+        chosen = evidence[reporting], likelihood[reporting], (before + self.factor_ * answers[:, -1])[reporting]
+        self.feature_factor_ = _worthwhile_factor(*chosen, factors=_FEATURE_FACTORS, spread=_FEATURE_SPREAD)
+        if self.feature_factor_ and len(self.weights_):
+            others = before + self.feature_factor_ * evidence
+            self.factor_ = _worthwhile_factor(answers[quiet, -1], likelihood[quiet], others[quiet])
         return evidence
+
+    def _weigh_public(
+        self, perturbed: PerturbedGraph, likelihood: NDArray[np.float64], folds: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Calibrate public attributes, or leave them out; return log-probabilities before answers, [nodes, classes]."""
+        self.public_factor_, log_prior = 0.0, np.broadcast_to(np.log(self.prior_), likelihood.shape)
+        if perturbed.public is None or folds.max() < 0:
+            return log_prior
+        evidence, reporting = public_evidence(perturbed, perturbed.public, folds), perturbed.has_label
+        self.public_factor_ = _worthwhile_factor(evidence[reporting], likelihood[reporting], log_prior[reporting])
+        return log_prior + self.public_factor_ * evidence
 
     def quiet(self, perturbed: PerturbedGraph) -> NDArray[np.bool_]:
         """Return the reporters whose reports are in no table, [nodes]. Who is quiet does not depend on reports."""
@@ -197,7 +217,7 @@ class NeighbourWaves(Method):
         public = perturbed.has_label & ~self.quiet(perturbed)
         own = np.where(public[:, None], _log(_report_likelihood(perturbed)), 0)
         evidence = _log(self.without_own_report_) + own - np.log(self.prior_)
-        read = perturbed.has_features & (self.feature_factor_ > 0)
+        read = (perturbed.has_features & (self.feature_factor_ > 0)) | (self.public_factor_ > 0)
         known = np.logical_or.reduce([public, read, *(wave.has_answer for wave in perturbed.neighbour_waves)])
         return BeliefTable.of(_normalised(_SHARPNESS * evidence), known=known)
 
@@ -209,6 +229,11 @@ class NeighbourWaves(Method):
     def _posterior(self, perturbed: PerturbedGraph) -> NDArray[np.float32]:
         """Return class probabilities from the mean of all networks and the own reports, [nodes, classes]."""
         plain = np.log(self.prior_) + _log(_report_likelihood(perturbed))
+        if self.public_factor_:
+            if perturbed.public is None:
+                raise FitError("the model learned from public columns, and there are none: give the same columns")
+            evidence = public_evidence(perturbed, perturbed.public, self._folds(perturbed)[0])
+            plain = plain + self.public_factor_ * evidence
         if len(self.weights_):
             inputs = _inputs(perturbed, self.scaling_)
             found = logits(_unpack(self.weights_, inputs, len(self.prior_)), inputs).mean(dim=0).T
@@ -281,20 +306,20 @@ def _feature_evidence(perturbed: PerturbedGraph, logits: NDArray[np.float64]) ->
     return np.asarray(feature_log_likelihood(perturbed, soft_labels).double().numpy())
 
 
-def _calibrated_factor(
+def _worthwhile_factor(
     evidence: NDArray[np.float64],
     likelihood: NDArray[np.float64],
     before: NDArray[np.float64],
     *,
     factors: NDArray[np.float64] = _FACTORS,
     spread: float = _FACTOR_SPREAD,
-) -> tuple[float, float]:
-    """Return the factor of the evidence that explains reports best, and their gain in log-likelihood.
+) -> float:
+    """Return the factor of the evidence that explains reports best; 0 if it does not pay for itself.
 
     Args:
         evidence: log-likelihoods, [reports, classes].
         likelihood: probability of each report given each class, [reports, classes].
-        before: log-probabilities of the classes without the evidence, [reports, classes] or [classes].
+        before: log-probabilities of the classes without the evidence, [reports, classes].
         factors: factors to choose from.
         spread: standard deviation of the factor's logarithm, which is normal around 0.
     """
@@ -305,7 +330,7 @@ def _calibrated_factor(
 
     found = np.array([log_likelihood(factor) for factor in factors])
     best = int(np.argmax(found - (np.log(factors) / spread) ** 2 / 2))
-    return float(factors[best]), float(found[best]) - log_likelihood(0)
+    return float(factors[best]) if found[best] - log_likelihood(0) > _LEAST_GAIN else 0.0
 
 
 def _scaling(perturbed: PerturbedGraph, nodes: NDArray[np.bool_]) -> NDArray[np.float32]:
