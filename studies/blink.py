@@ -20,7 +20,8 @@ import torch
 from studies.grids.private_edges import BLINK
 from studies.public_attributes import Task, add_options, people, run_cells
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.edge_knowledge import ALONE, HISTOGRAM, KNOWLEDGE, LIST
+from veilgraph.experiments.edge_knowledge import ALONE, KNOWLEDGE
+from veilgraph.experiments.neighbour_design import HISTOGRAM, LIST
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Split
 from veilgraph.models import LabelVeil, Method, NeighbourWaves

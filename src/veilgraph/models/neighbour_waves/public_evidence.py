@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 
 from veilgraph.graph import PerturbedGraph, PublicAttributes
-from veilgraph.models.veil.attribute_components import smoothed_components
 from veilgraph.models.veil.attribute_views import SIZES
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.spectral import logistic_log_posterior
+from veilgraph.reconstruct.attribute_components import smoothed_components
 from veilgraph.reconstruct.operators import operators_of
 
 
