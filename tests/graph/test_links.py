@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph
 from veilgraph.graph.links import Links
+from veilgraph.privacy.schema import FeatureSchema
 
 CIRCLE = [[0, 1, 2], [1, 2, 0]]
 PATH = [[0, 1, 1, 2], [1, 0, 2, 1]]
@@ -119,3 +121,14 @@ def test_an_edge_index_has_both_ways_of_a_link_without_direction() -> None:
     assert found["edge_index"] == [[0, 2, 1, 2], [1, 0, 2, 1]]
     assert found["edge_weight"] == [1, 3, 2, 2]
     assert found["edge_type"] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("other", [{"weights": [1, 2, 4]}, {"kinds": ["a", "b", "a"]}, {"directed": True}])
+def test_stored_results_on_other_links_are_not_taken(other: dict[str, Any]) -> None:
+    schema, labels = FeatureSchema(classes=("a", "b")), np.array([0, 1, 0])
+    graphs = (Graph.from_edges(CIRCLE, 3, **told) for told in ({}, {"weights": [1, 2, 3]}, other))
+    prints = {
+        PrivateGraph(name="x", graph=graph, schema=schema, features=np.zeros((3, 0), int), labels=labels).fingerprint
+        for graph in graphs
+    }
+    assert len(prints) == 3

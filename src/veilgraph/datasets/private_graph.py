@@ -79,7 +79,8 @@ class PrivateGraph:
         """Hash of the graph and all records; a stored run identifies its data by it."""
         digest = hashlib.sha256()
         public = () if self.public is None else self.public.contents()
-        for array in (self.graph.edges, self.features, self.labels, *public):
+        links = () if self.graph.links is None else self.graph.links.contents()
+        for array in (self.graph.edges, self.features, self.labels, *public, *links):
             digest.update(np.ascontiguousarray(array).reshape(-1).data)
         return digest.hexdigest()
 

@@ -356,7 +356,11 @@ def _grr_fs(sizes: Sequence[int], epsilon: float) -> GRRFS:
 
 
 def _part(graph: Graph, schema: FeatureSchema, seed: int, max_entries: int) -> Graph:
-    """Return the graph, or its cluster with most edges if simulations on the whole graph would take too long."""
+    """Return the graph, or its cluster with most edges if simulations on the whole graph would take too long.
+
+    Simulated labels follow who is linked, and nothing else that is known about links: it is left out.
+    """
+    graph = replace(graph, links=None)
     size = 12 * graph.num_edges * schema.num_classes + graph.num_nodes * schema.num_features
     most = graph.num_nodes // (_NODES_PER_CLASS * schema.num_classes)
     if (clusters := min(-(-size // max_entries), most)) <= 1:

@@ -139,6 +139,11 @@ class Links:
         names = np.array(self.kind_names, dtype=object)[self.kinds[kept]] if self.has_kinds else None
         return Links.of(ends[:, kept], weights=self.weights[kept], directed=self.directed[kept], kinds=names)
 
+    def contents(self) -> tuple[NDArray[Any], ...]:
+        """Return arrays that determine all that is known, for a fingerprint."""
+        names = np.frombuffer("\0".join(self.kind_names).encode(), dtype=np.uint8)
+        return self.ends, self.weights, self.directed, self.kinds, names
+
     def stated(self, names: Sequence[str]) -> list[list[Any]]:
         """Return every link by the names of its ends, with its weight, its direction and its kind, sorted."""
         ends = np.array(names, dtype=object)[self.ends]
@@ -175,7 +180,7 @@ def _checked_weights(weights: ArrayLike, count: int) -> NDArray[np.float64]:
 
 def _checked_kinds(kinds: Any, count: int) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """Return the names of the kinds, sorted, and the number of each link's kind."""
-    cells = [str(cell).strip() for cell in kinds]
+    cells = ["" if cell is None else str(cell).strip() for cell in kinds]
     if len(cells) != count:
         raise GraphError(f"there are {len(cells)} kinds for {count} links: give one for each")
     if "" in cells:
