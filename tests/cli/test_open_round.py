@@ -53,6 +53,10 @@ def test_rounds_are_scheduled_one_after_the_other(folder: Path, capsys: Capture)
     refused = complaint(capsys, "open-round", str(folder), "--opens", "2100-04-01", "--closes", "2100-04-02")
     assert "from 1 to 3" in refused
     assert "round 2 opens by itself at 2100-02-10" in complaint(capsys, "open-round", str(folder))
+    refused = complaint(capsys, "extend", str(folder), "2100-02-11")
+    assert "round 2 opens at 2100-02-10 00:00:00 UTC: give a day before it" in refused
+    assert main(["close", str(folder)]) == 0
+    assert "Round 2 opens at 2100-02-10" in capsys.readouterr().out, "who closes a round is told what follows"
 
 
 def test_a_scheduled_round_that_opened_stays_open_when_the_notice_is_taken_up(folder: Path, capsys: Capture) -> None:

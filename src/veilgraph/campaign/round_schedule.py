@@ -129,6 +129,19 @@ def scheduled(campaign: Campaign, rounds: Sequence[ScheduledRound], following: S
     return whole
 
 
+def in_words(campaign_file: Path, rounds: Sequence[ScheduledRound]) -> list[str]:
+    """Say when scheduled rounds open and close, and where this is written; nothing without rounds."""
+    said = [
+        f"Round {each.number} opens at {time_in_words(each.opens)}, until {time_in_words(each.closes)}."
+        for each in rounds
+    ]
+    return (
+        [*said, f"A running collector opens them by itself; they are in {schedule_path(campaign_file)}."]
+        if said
+        else []
+    )
+
+
 def _is_row(row: object) -> bool:
     return (
         isinstance(row, dict)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from veilgraph.campaign.notice import read_time, time_in_words
+from veilgraph.campaign.round_schedule import in_words, schedule_path
 from veilgraph.cli.campaign_facts import facts_of
 from veilgraph.cli.named_files import Place
 from veilgraph.cli.options import JsonOption, PlaceArgument
@@ -47,6 +48,11 @@ def extend(
             f"the collection is open until {time_in_words(place.campaign.notice.closes)} anyway: 'veilgraph close' "
             "takes an earlier day"
         )
+    if (following := next(iter(place.document.ahead), None)) is not None and until > following.opens:
+        raise CampaignError(
+            f"round {following.number} opens at {time_in_words(following.opens)}: give a day before it, or change "
+            f"{schedule_path(place.document.path)}"
+        )
     emit(revised(place.revise(closes=until)), as_json=as_json)
 
 
@@ -69,4 +75,4 @@ def revised(document: OpenDocument) -> Facts:
         f"Notice {campaign.notice.version} is in {document.path}; a running collector takes it up by itself. Reports, "
         "links and codes of people stay valid."
     )
-    return Facts(facts_of(campaign), sentences)
+    return Facts(facts_of(campaign), [*sentences, *in_words(document.path, document.ahead)])

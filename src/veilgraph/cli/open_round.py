@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from veilgraph.campaign import Campaign
 from veilgraph.campaign.notice import time_in_words
-from veilgraph.campaign.round_schedule import ScheduledRound, read_schedule, schedule_path, scheduled, write_schedule
+from veilgraph.campaign.round_schedule import ScheduledRound, in_words, schedule_path, scheduled, write_schedule
 from veilgraph.cli.campaign_facts import facts_of
 from veilgraph.cli.deadlines import DAY, read_future, revised
 from veilgraph.cli.named_files import Place
@@ -46,14 +44,12 @@ def open_round(
 
 def _open(place: Place, closes: str | None, opens: str | None) -> Facts:
     """Open the next round, or schedule it."""
-    campaign, rounds = place.campaign, read_schedule(place.document.path)
+    campaign, ahead = place.campaign, place.document.ahead
     number = campaign.notice.open_round
     if number is None:
         raise RunError(
-            "this collection asks once: rounds are asked for when it begins ('rounds' in the file of 'veilgraph init "
-            "--from')"
+            "this collection asks once: rounds are asked for when it begins, with 'veilgraph init --set rounds=...'"
         )
-    ahead = tuple(each for each in rounds if each.number > number)
     if opens is None:
         if ahead:
             raise RunError(
@@ -73,16 +69,8 @@ def _open(place: Place, closes: str | None, opens: str | None) -> Facts:
     )
     whole = scheduled(campaign, ahead, following)
     write_schedule(place.document.path, whole)
-    return Facts(
-        facts_of(campaign) | {"scheduled": [_as_json(each) for each in whole]}, _planned(campaign, whole, place)
-    )
-
-
-def _planned(campaign: Campaign, rounds: list[ScheduledRound], place: Place) -> Iterator[str]:
-    yield from campaign.asked.words.open_round(campaign.notice.open_round)
-    for each in rounds:
-        yield f"Round {each.number} opens at {time_in_words(each.opens)}, until {time_in_words(each.closes)}."
-    yield f"A running collector opens them by itself; they are in {schedule_path(place.document.path)}."
+    said = [*campaign.asked.words.open_round(number), *in_words(place.document.path, whole)]
+    return Facts(facts_of(campaign) | {"scheduled": [_as_json(each) for each in whole]}, said)
 
 
 def _as_json(each: ScheduledRound) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.round_schedule import due, read_schedule
+from veilgraph.campaign.round_schedule import ScheduledRound, due, read_schedule
 from veilgraph.campaign.series_folder import following_waves
 from veilgraph.collection.notice_file import write_closing
 from veilgraph.errors import CampaignError
@@ -44,6 +44,12 @@ class OpenDocument:
             raise CampaignError(f"{path}: {error}") from None
         found = [] if waves is None else following_waves(waves, campaign, refused=_refuse)
         return cls(found[-1].campaign, found[-1].path, found[-1].campaign) if found else cls(campaign, path, written)
+
+    @property
+    def ahead(self) -> tuple[ScheduledRound, ...]:
+        """Rounds that open by themselves later, in their order."""
+        number = self.campaign.notice.open_round or 0
+        return tuple(each for each in read_schedule(self.path) if each.number > number)
 
     def revise(self, *, notice_file: Path | None = None, **changes: Any) -> OpenDocument:
         """Write the next version of the notice; its id, and with it every report, stays.
