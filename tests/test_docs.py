@@ -267,6 +267,7 @@ class Reader:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("methods")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch_geometric uses it at its import
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_programs_and_commands_of_a_page_run_in_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

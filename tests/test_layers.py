@@ -39,6 +39,7 @@ MODELS = [
     "unused_reports",
     "naive_bayes",
     "base",
+    "node_classifier",
     "engine",
     "rgnn",
     "lpgnn",

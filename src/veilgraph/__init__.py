@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from veilgraph.experiments import simulate
     from veilgraph.graph import Graph, PerturbedGraph, PublicAttributes, Split
     from veilgraph.models import RGNN, Method, PlainGNN, StructureOnly, Veil
+    from veilgraph.models.node_classifier import NodeClassifier
     from veilgraph.privacy.accounting import Guarantee
     from veilgraph.privacy.audit import AuditResult, statistical_audit, worst_case_epsilon
     from veilgraph.privacy.budget import PrivacyBudget
@@ -55,6 +56,7 @@ _HOME = {
     "Mechanism": "privacy.mechanisms",
     "Method": "models",
     "MultiBit": "privacy.mechanisms",
+    "NodeClassifier": "models.node_classifier",
     "OSRandom": "privacy.mechanisms",
     "PerturbedGraph": "graph",
     "PlainGNN": "models",
@@ -90,6 +92,7 @@ __all__ = [
     "Mechanism",
     "Method",
     "MultiBit",
+    "NodeClassifier",
     "OSRandom",
     "PerturbedGraph",
     "PlainGNN",

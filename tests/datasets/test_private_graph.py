@@ -322,7 +322,7 @@ class ArrowOnly:
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, ArrowOnly])
 def test_frames_are_read_as_files_are(frame: Callable[[pd.DataFrame], Any], csv: Tables) -> None:
-    nodes, edges = csv.nodes.rename(columns={"age": " age "}), csv.edges
+    nodes, edges = csv.nodes.rename(columns={"age": " age "}), csv.edges.set_axis([0] * len(csv.edges))
     read = from_tables(edges=frame(edges), nodes=frame(nodes), schema=TABLE_SCHEMA, label="ill")
     assert read.fingerprint == csv.load().fingerprint
     graph = Graph.from_files(frame(edges), nodes=frame(nodes))

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from veilgraph.datasets import csbm
-from veilgraph.errors import GraphError
+from veilgraph.datasets import PrivateGraph, csbm
+from veilgraph.errors import DomainError, GraphError
 from veilgraph.experiments import simulate
 from veilgraph.experiments.pyg_transform import Randomize
 from veilgraph.graph import Split
 from veilgraph.graph.pyg import make_data
 from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.schema import FeatureSchema
 
 PRIVATE = csbm(80, num_classes=3, num_features=4, seed=0)
 BUDGET = PrivacyBudget(1.0, 1.0, 2)
@@ -52,5 +53,27 @@ def test_masks_decide_who_reports_and_test_nodes_reveal_nothing() -> None:
 def test_features_that_are_no_codes_are_refused() -> None:
     data = records()
     data.x[0, 0] = 0.5
-    with pytest.raises(GraphError, match="no codes: encode it with the schema"):
+    with pytest.raises(DomainError, match=r"'x0', row 1: not one of the 2 declared values \(value withheld\)"):
         Randomize(schema=PRIVATE.schema, budget=BUDGET)(data)
+
+
+def test_numbers_are_binned_as_declared_and_masks_become_a_split() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (80, 3)).astype(np.float32)
+    split = Split.random(80, seed=1)
+    masks = {"train_mask": split.train, "val_mask": split.validation, "test_mask": split.test}
+    data = make_data(x=x, y=PRIVATE.labels, edge_index=PRIVATE.graph.edge_index, num_nodes=80, **masks)
+    schema = FeatureSchema.binned(3, classes=PRIVATE.schema.classes, edges=(-1, -0.5, 0.5, 1))
+    private = PrivateGraph.from_data(data, schema, name="mine")
+    assert np.array_equal(private.features, np.digitize(x, [-0.5, 0.5]))
+    assert private.graph.fingerprint == PRIVATE.graph.fingerprint
+    assert np.array_equal(Split.from_data(data).validation, split.validation)
+    label_alone = PrivateGraph.from_data(data, FeatureSchema(classes=PRIVATE.schema.classes))
+    assert label_alone.features.shape == (80, 0)
+    with pytest.raises(GraphError, match=r"x has shape \(80, 3\): the schema declares 2 columns"):
+        PrivateGraph.from_data(data, FeatureSchema.binary(2, classes=PRIVATE.schema.classes))
+    data.x[2, 1], data.train_mask = 7, data.train_mask[:, None]
+    with pytest.raises(DomainError, match=r"column 'x1', row 3: outside the declared range .* \(value withheld\)"):
+        PrivateGraph.from_data(data, schema)
+    with pytest.raises(GraphError, match=r"choose one split"):
+        Split.from_data(data)

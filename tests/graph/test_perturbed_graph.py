@@ -82,3 +82,25 @@ def test_public_columns_cost_no_epsilon_and_have_a_row_for_each_node() -> None:
     assert "public" not in repr(REPORTS).casefold()
     with pytest.raises(GraphError, match="public columns have 3 rows: there are 4 nodes"):
         dataclasses.replace(REPORTS, public=PublicAttributes.from_matrix(np.eye(3)))
+
+
+def test_reports_go_to_another_graph_by_id_and_become_a_table() -> None:
+    before = dataclasses.replace(REPORTS, graph=dataclasses.replace(REPORTS.graph, node_ids=tuple("abcd")))
+    edges = [[0, 1, 2], [1, 2, 3]]
+    after = before.on(Graph.from_edges(edges, 4, node_ids=["d", "new", "a", "b"]))
+    found, known = after.to_frame().set_index("id"), before.to_frame().set_index("id")
+    assert not found.loc["new", ["has_features", "has_label"]].any()
+    for name in "abd":
+        assert found.loc[[name]].equals(known.loc[[name]])
+        rows = after.graph.names.index(name), before.graph.names.index(name)
+        assert (after.features[rows[0]] == before.features[rows[1]]).all()
+        assert (after.labels[rows[0]] == before.labels[rows[1]]).all()
+    classes = before.schema.classes
+    table = after.to_frame(np.eye(4, len(classes)) + 0.1)
+    assert table["class"].tolist()[: len(classes)] == [*classes][:4]
+    assert table[f"probability_{classes[0]}"].tolist()[0] == pytest.approx(1.1)
+    with pytest.raises(GraphError, match="need one row and one column each"):
+        after.to_frame(np.eye(3))
+    public = PublicAttributes.from_matrix(np.eye(4))
+    with pytest.raises(GraphError, match="give those of the other graph"):
+        dataclasses.replace(before, public=public).on(after.graph)

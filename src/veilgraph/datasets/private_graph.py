@@ -60,6 +60,28 @@ class PrivateGraph:
         if len(np.unique(self.labels[known])) < 2:
             raise GraphError(f"{self.name}: all labels are of one class; there is nothing to learn")
 
+    @classmethod
+    def from_data(cls, data: Any, schema: FeatureSchema, *, name: str = "data") -> PrivateGraph:
+        """Encode the records of a `torch_geometric.data.Data`: `x` by the declared values or bins, `y` as class codes.
+
+        Args:
+            data: `edge_index`, `y` [nodes] and, if the schema has columns, `x` [nodes, columns]. A label of -1 is none.
+            schema: declared domains, such as `FeatureSchema.binned` for numbers.
+            name: name of the data set.
+        """
+        nodes, width = int(data.num_nodes), len(schema.columns)
+        x = np.zeros((nodes, 0)) if not width else np.asarray(data.x.cpu().numpy())
+        if x.shape != (nodes, width):
+            raise GraphError(f"x has shape {x.shape}: the schema declares {width} columns, and there are {nodes} nodes")
+        columns = {column.name: x[:, place] for place, column in enumerate(schema.columns)}
+        return cls(
+            name=name,
+            graph=Graph.from_data(data),
+            schema=schema,
+            features=schema.encode(columns) if width else x.astype(schema.code_dtype),
+            labels=data.y.cpu().numpy().astype(np.int64),
+        )
+
     @property
     def homophily(self) -> float:
         """Share of edges that join two nodes of one class, among edges with two labelled nodes.

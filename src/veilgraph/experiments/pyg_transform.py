@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from veilgraph.datasets import PrivateGraph
-from veilgraph.errors import GraphError
 from veilgraph.experiments.simulation import simulate
-from veilgraph.graph import Graph, Split
+from veilgraph.graph import Split
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import FeatureRandomizer, LabelRandomizer, best_label_mechanism, grr_fs
 from veilgraph.privacy.schema import FeatureSchema
@@ -22,8 +21,8 @@ _MASKS = ("train_mask", "val_mask", "test_mask")
 class Randomize:
     """Replace `x` and `y` of a `Data` object by reports; the result holds no true value (`PerturbedGraph.to_data`).
 
-    Features must be codes of the declared domains, whole numbers from 0. Nodes of `train_mask` and `val_mask` report
-    their label. Without masks, a random split of the seed decides. The masks are kept.
+    Features are encoded by the declared values or bins, see `PrivateGraph.from_data`. Nodes of `train_mask` and
+    `val_mask` report their label. Without masks, a random split of the seed decides. The masks are kept.
 
     Args:
         schema: declared features and classes.
@@ -41,24 +40,9 @@ class Randomize:
 
     def __call__(self, data: Any) -> Any:
         """Return a new `Data` object with the reports."""
-        split, rng = self._split(data), np.random.default_rng(self.seed)
-        records = self._records(data)
+        split, rng = Split.from_data(data, seed=self.seed), np.random.default_rng(self.seed)
+        records = PrivateGraph.from_data(data, self.schema)
         reports = simulate(records, self.budget, split, rng=rng, features=self.features, label=self.label).to_data()
         for name, nodes in zip(_MASKS, (split.train, split.validation, split.test), strict=True):
             reports[name] = reports.has_label.new_tensor(nodes)
         return reports
-
-    def _records(self, data: Any) -> PrivateGraph:
-        nodes = int(data.num_nodes)
-        given = data.x.cpu().numpy() if self.schema.num_features else np.zeros((nodes, 0))
-        codes = given.astype(self.schema.code_dtype)
-        if not np.array_equal(codes, given):
-            raise GraphError("x holds values that are no codes: encode it with the schema, or declare bins")
-        labels = data.y.cpu().numpy().astype(np.int64)
-        return PrivateGraph(name="data", graph=Graph.from_data(data), schema=self.schema, features=codes, labels=labels)
-
-    def _split(self, data: Any) -> Split:
-        if not all(name in data for name in _MASKS):
-            return Split.random(int(data.num_nodes), seed=self.seed)
-        train, validation, test = (data[name].cpu().numpy() for name in _MASKS)
-        return Split(train=train, validation=validation, test=test)

@@ -42,7 +42,8 @@ def read_table(source: TableSource) -> pd.DataFrame:
         raise MissingExtraError(str(error.name), "server") from None
     if isinstance(source, pandas.DataFrame) or hasattr(source, "__arrow_c_stream__"):
         frame = source if isinstance(source, pandas.DataFrame) else pyarrow.table(source).to_pandas()
-        return cast("pd.DataFrame", frame.set_axis(column_names("the table", map(str, frame.columns)), axis=1))
+        names = column_names("the table", map(str, frame.columns))
+        return cast("pd.DataFrame", frame.set_axis(names, axis=1).reset_index(drop=True))
     if not isinstance(source, str | Path):
         raise GraphError(
             f"a table is of type {type(source).__name__}: give the path of a .csv or .parquet file, or a frame of "

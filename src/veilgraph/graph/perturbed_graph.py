@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from veilgraph.errors import DomainError, GraphError
 from veilgraph.graph.graph import Graph
@@ -19,6 +19,9 @@ from veilgraph.privacy.mechanisms import FeatureMechanism, LabelMechanism
 from veilgraph.privacy.notebook_table import html_table, listed
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,6 +118,74 @@ class PerturbedGraph:
             "classes": listed(self.schema.classes),
         }
         return html_table("Perturbed graph", facts, notes=self.guarantee.in_words(theorem_1=False)[:1])
+
+    def to_frame(self, probabilities: ArrayLike | None = None) -> pd.DataFrame:
+        """Return a row for each node: its id, what it reported, and predictions if their probabilities are given.
+
+        Columns are `id`, `has_features` and `has_label`; then `class` (the most likely one), `probability`, and
+        `probability_CLASS` for each class.
+
+        Args:
+            probabilities: of a method, `[nodes, classes]`, as `predict_proba` returns them.
+        """
+        import pandas as pd
+
+        columns: dict[str, Any] = {
+            "id": list(self.graph.names),
+            "has_features": self.has_features,
+            "has_label": self.has_label,
+        }
+        if probabilities is not None:
+            rows, classes = np.asarray(probabilities), self.schema.classes
+            if rows.shape != (self.graph.num_nodes, len(classes)):
+                raise GraphError(
+                    f"the probabilities have shape {rows.shape}: {self.graph.num_nodes} nodes and {len(classes)} "
+                    "classes need one row and one column each"
+                )
+            columns |= {"class": [classes[code] for code in rows.argmax(axis=1)], "probability": rows.max(axis=1)}
+            columns |= {f"probability_{name}": rows[:, code] for code, name in enumerate(classes)}
+        return pd.DataFrame(columns)
+
+    def on(self, graph: Graph, *, public: PublicAttributes | None = None) -> PerturbedGraph:
+        """Return the same reports on another graph, such as the one of today: people are known by their ids.
+
+        Who joined has reported nothing; the reports of who left are left out.
+
+        Args:
+            graph: the other graph.
+            public: what is known about its nodes without asking, if the reports have public attributes.
+
+        >>> before = Graph.from_edges([[0], [1]], 2, node_ids=["a", "b"])
+        >>> after = Graph.from_edges([[0, 1], [1, 2]], 3, node_ids=["c", "b", "a"])
+        >>> from veilgraph.privacy.mechanisms import GRR
+        >>> asked = PerturbedGraph(graph=before, schema=FeatureSchema(classes=("n", "y")), features=np.zeros((2, 0)),
+        ...     labels=np.array([1, 0]), has_features=np.zeros(2, bool), has_label=np.ones(2, bool),
+        ...     feature_mechanism=None, label_mechanism=GRR(2, 1.0))
+        >>> asked.on(after).has_label.tolist(), asked.on(after).labels.tolist()
+        ([False, True, True], [0, 0, 1])
+        """
+        if self.neighbour_waves:
+            raise GraphError("answers about neighbours belong to their people: they cannot move to another graph")
+        if (self.public is None) != (public is None):
+            raise GraphError("public attributes belong to a graph: give those of the other graph, if there are any")
+        row_of = {name: row for row, name in enumerate(self.graph.names)}
+        rows = np.array([row_of.get(name, -1) for name in graph.names])
+
+        def moved(values: NDArray[Any]) -> NDArray[Any]:
+            found = np.zeros((len(rows), *values.shape[1:]), dtype=values.dtype)
+            found[rows >= 0] = values[rows[rows >= 0]]
+            return found
+
+        return replace(
+            self,
+            graph=graph,
+            public=public,
+            features=moved(self.features),
+            labels=moved(self.labels),
+            has_features=moved(self.has_features),
+            has_label=moved(self.has_label),
+            feature_rounds=None if self.feature_rounds is None else moved(self.feature_rounds),
+        )
 
     def to_data(self) -> Any:
         """Return the reports as a `torch_geometric.data.Data`: everything that a server knows, and no true value.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +106,17 @@ class Split:
             validation=chosen & (drawn >= train) & (drawn < train + validation),
             test=chosen & (drawn >= train + validation),
         )
+
+    @classmethod
+    def from_data(cls, data: Any, *, seed: int = 0) -> Split:
+        """Return the masks of a `torch_geometric.data.Data`, one split of them; without masks, a split at random."""
+        names = ("train_mask", "val_mask", "test_mask")
+        if not all(name in data for name in names):
+            return cls.random(int(data.num_nodes), seed=seed)
+        train, validation, test = (data[name].cpu().numpy().astype(np.bool_) for name in names)
+        if train.ndim != 1:
+            raise GraphError(f"the masks have shape {train.shape}: choose one split, data.train_mask[:, 0] and so on")
+        return cls(train=train, validation=validation, test=test)
 
     @property
     def labelled(self) -> NDArray[np.bool_]:

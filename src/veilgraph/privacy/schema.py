@@ -134,7 +134,12 @@ widen the range or correct the record
     def _encode_values(self, raw: ArrayLike) -> NDArray[np.int64]:
         code_of = {value: code for code, value in enumerate(self.values)}
         cells = np.asarray(raw, dtype=object)
-        codes = np.array([_code(value, code_of) for value in cells], dtype=np.int64)
+        given = np.asarray(raw)
+        if given.dtype.kind in "biuf":  # look each number up once
+            numbers, places = np.unique(given, return_inverse=True)
+            codes = np.array([_code(value, code_of) for value in numbers], dtype=np.int64)[places]
+        else:
+            codes = np.array([_code(value, code_of) for value in cells], dtype=np.int64)
         self._refuse(
             codes < 0,
             f"not one of the {self.domain_size} declared values (value withheld); {_remedy(cells, codes < 0)}",
@@ -204,6 +209,17 @@ class FeatureSchema:
         """Make a schema of `count` binary columns named prefix0, prefix1, ..."""
         columns = tuple(Column(name=f"{prefix}{i}") for i in range(count))
         return cls(columns=columns, classes=tuple(classes), group=group)
+
+    @classmethod
+    def binned(cls, count: int, *, classes: Sequence[str], edges: Sequence[float], prefix: str = "x") -> FeatureSchema:
+        """Make a schema of `count` numeric columns with the same public bins, such as coordinates of an embedding.
+
+        >>> schema = FeatureSchema.binned(2, classes=["no", "yes"], edges=[-1, 0, 1])
+        >>> schema.encode({"x0": [-0.5], "x1": [1.0]}).tolist()
+        [[0, 1]]
+        """
+        columns = tuple(Column(name=f"{prefix}{i}", edges=tuple(map(float, edges))) for i in range(count))
+        return cls(columns=columns, classes=tuple(classes))
 
     def _repr_html_(self) -> str:
         sizes = Counter(self.domain_sizes)

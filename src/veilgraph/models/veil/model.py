@@ -130,7 +130,7 @@ class Veil(Method):
     uses_public: ClassVar[bool] = True
 
     seed: int = 0
-    device: str = "cpu"
+    device: str = "auto"
     calibration_: dict[str, Parameters] = field(init=False, repr=False, compare=False)
     pool_: OpinionPool = field(init=False, repr=False, compare=False)
     feature_pool_: OpinionPool | None = field(init=False, default=None, repr=False, compare=False)
