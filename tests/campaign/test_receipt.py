@@ -22,16 +22,13 @@ RECEIPT = Receipt.sign(KEY, REPORT, hour=7200)
 WITHDRAWAL = WithdrawalReceipt.sign(KEY, "c0ffee", "ä 17", hour=7200)
 
 
-def test_the_signature_is_the_hmac_that_the_documentation_says() -> None:
+def test_the_signatures_are_the_hmacs_that_the_documentation_says() -> None:
     message = (
         b"veilgraph receipt 1\0"
         b'{"campaign":"c0ffee","node":"\\u00e4 17","report_sha256":"%s","stored":"1970-01-01T02:00:00Z"}'
     ) % RECEIPT.report_sha256.encode()
     digest = hmac.digest(KEY.encode(), message, "sha256")
     assert RECEIPT.signature == base64.urlsafe_b64encode(digest).decode().rstrip("=")
-
-
-def test_the_signature_of_a_withdrawal_is_the_hmac_that_the_documentation_says() -> None:
     message = (
         b'veilgraph withdrawal receipt 1\0{"campaign":"c0ffee","node":"\\u00e4 17","withdrawn":"1970-01-01T02:00:00Z"}'
     )

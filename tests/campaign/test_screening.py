@@ -83,16 +83,12 @@ def test_people_who_all_hold_the_same_extreme_record_are_not_flagged(sampled: in
     assert sum(accused) < 5
 
 
-def test_a_group_of_copies_is_flagged_and_nobody_else(honest: PerturbedGraph) -> None:
+def test_a_group_of_copies_or_a_constant_report_is_flagged_and_nobody_else(honest: PerturbedGraph) -> None:
     features = honest.features.copy()
     features[:20] = features[0]
     flagged = flag_copies(replace(honest, features=features), 0.01)
     assert flagged[:20].all()
     assert not flagged[20:].any()
-
-
-def test_a_constant_report_is_flagged_and_nobody_else(honest: PerturbedGraph) -> None:
-    features = honest.features.copy()
     features[7] = 1
     flagged = flag_patterns(replace(honest, features=features), 0.01)
     assert flagged.nonzero()[0].tolist() == [7]

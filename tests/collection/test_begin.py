@@ -86,15 +86,14 @@ def test_a_table_that_lacks_people_whom_the_links_name_leaves_nothing(tmp_path: 
     assert not (tmp_path / "health").exists()
 
 
-def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_something_else_or_that_a_shell_is_in_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "health").mkdir()
     (tmp_path / "health" / "thesis.tex").touch()
     with pytest.raises(RunError, match="is no collection: choose another folder"):
         begun(tmp_path)
     assert [path.name for path in (tmp_path / "health").iterdir()] == ["thesis.tex"]
-
-
-def test_the_folder_that_a_shell_is_in_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     for folder in (Path(), Path(".."), tmp_path):

@@ -99,17 +99,13 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     return {"option": tmp_path / "option", "variable": tmp_path / "variable", "cache": tmp_path / "cache" / "veilgraph"}
 
 
-def test_folders_are_looked_in_in_order(folders: dict[str, Path]) -> None:
+def test_folders_are_looked_in_by_option_variable_and_home(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for folder in reversed(folders.values()):
         small_archive().write(folder / "small.npz")
         assert find_archive("small", folders["option"]) == folder / "small.npz"
-
-
-def test_without_the_option_the_variable_comes_first(folders: dict[str, Path]) -> None:
     assert data_folders() == (folders["variable"], folders["cache"])
-
-
-def test_without_variables_the_cache_is_in_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("VEILGRAPH_DATA", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -117,25 +113,19 @@ def test_without_variables_the_cache_is_in_the_home_folder(monkeypatch: pytest.M
     assert data_folders() == (tmp_path / ".cache" / "veilgraph",)
 
 
-def test_what_is_missing_is_named_with_the_folders_and_the_remedy(folders: dict[str, Path]) -> None:
+def test_a_file_that_is_missing_cut_short_or_another_one_is_refused_with_the_remedy(folders: dict[str, Path]) -> None:
     with pytest.raises(RunError) as caught:
         find_archive("small", folders["option"])
     message = str(caught.value)
     assert all(str(folder) in message for folder in folders.values())
     assert "run 'veilgraph lab data small --fetch'" in message
     assert "VEILGRAPH_DATA" in message
-
-
-def test_a_file_with_other_arrays_is_refused(folders: dict[str, Path]) -> None:
     archive = small_archive()
     labels = archive.arrays["y"].copy()
     labels[0] = 1
     Archive(name="small", arrays={**archive.arrays, "y": labels}).write(folders["cache"] / "small.npz")
     with pytest.raises(GraphError, match=r"does not hold the catalogued small .*lab data small --fetch"):
         open_archive(SMALL)
-
-
-def test_a_file_that_is_cut_short_is_refused(folders: dict[str, Path]) -> None:
     path = folders["cache"] / "small.npz"
     small_archive().write(path)
     path.write_bytes(path.read_bytes()[:-40])

@@ -205,14 +205,11 @@ def test_clients_have_46_columns_and_each_edge_once(clients: Attributes) -> None
     assert archive.arrays["y"].tolist() == [0, 1, 1]
 
 
-def test_pupils_have_60_columns_and_grades_are_cut_at_10(pupils: Attributes) -> None:
+def test_pupils_have_60_columns_and_grades_are_cut_at_10_and_counted_to_19(pupils: Attributes) -> None:
     archive = converted(pupils, "student")
     assert archive.arrays["x_shape"].tolist() == [3, 60]
     assert column(archive, "G1") == [0, 1, 1]
     assert column(archive, "traveltime=4") == [0, 1, 0]
-
-
-def test_pupils_of_20_count_as_19(pupils: Attributes) -> None:
     assert column(converted(pupils | {"age": [19, 20, 15]}, "student"), "age=19") == [1, 1, 0]
 
 

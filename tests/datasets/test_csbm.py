@@ -65,16 +65,12 @@ def test_all_pairs_within_classes_are_equally_likely() -> None:
         assert inner == pytest.approx(found.sum() * share, abs=5 * deviation)
 
 
-def test_every_inner_pair_can_be_drawn() -> None:
+def test_every_inner_and_every_outer_pair_can_be_drawn() -> None:
     """As many edges as there are inner pairs, all within: each class is a complete graph."""
     sizes = np.bincount(csbm(60, mean_degree=1, seed=6).labels)
     pairs = sizes * (sizes - 1) // 2
     private = csbm(60, mean_degree=2 * pairs.sum() / 60, homophily=1, seed=6)
     np.testing.assert_array_equal(edges_within(private), pairs)
-
-
-def test_every_outer_pair_can_be_drawn() -> None:
-    """As many edges as there are outer pairs, none within: a complete multipartite graph."""
     labels = csbm(60, mean_degree=1, seed=6).labels
     outer = int(np.triu(labels[:, None] != labels[None, :]).sum())
     private = csbm(60, mean_degree=2 * outer / 60, homophily=0, seed=6)
@@ -142,22 +138,16 @@ def test_as_many_classes_as_nodes_have_outer_edges_only() -> None:
         csbm(5, num_classes=5, mean_degree=2, homophily=1)
 
 
-def test_a_seed_gives_one_population_and_another_seed_another() -> None:
+def test_a_seed_gives_one_population_whose_parts_are_drawn_apart_and_leaves_global_randomness_alone() -> None:
     first, again, other = csbm(seed=11), csbm(seed=11), csbm(seed=12)
     for name in ("features", "labels"):
         np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
         assert (getattr(first, name) != getattr(other, name)).any()
     np.testing.assert_array_equal(first.graph.edges, again.graph.edges)
     assert (first.graph.edges != other.graph.edges).any()
-
-
-def test_features_and_graph_are_drawn_apart() -> None:
     first, weaker, sparser = csbm(seed=13), csbm(feature_signal=0.1, seed=13), csbm(mean_degree=4, seed=13)
     np.testing.assert_array_equal(first.graph.edges, weaker.graph.edges)
     np.testing.assert_array_equal(first.features, sparser.features)
-
-
-def test_global_randomness_is_left_alone() -> None:
     before = str(np.random.get_state())
     csbm(50)
     assert str(np.random.get_state()) == before

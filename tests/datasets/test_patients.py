@@ -33,22 +33,15 @@ def test_every_record_of_the_source_is_there_in_order() -> None:
     np.testing.assert_array_equal(np.array(private.schema.classes)[private.labels], raw().target_names[raw().target])
 
 
-def test_domains_are_mixed_and_every_code_is_inside_and_used() -> None:
+def test_every_code_is_inside_its_domain_and_every_value_in_the_bin_of_its_code() -> None:
     private = embedded()
     assert set(private.schema.domain_sizes) == {2, 3, 4}
     for codes, size in zip(private.features.T, private.schema.domain_sizes, strict=True):
         assert set(np.unique(codes).tolist()) == set(range(size))
-
-
-def test_every_value_lies_in_the_bin_of_its_code() -> None:
-    private = embedded()
     for i, column in enumerate(private.schema.columns):
         edges, codes, values = np.array(column.edges), private.features[:, i], raw().data[:, i]
         assert (edges[codes] <= values).all()
         assert (values < edges[codes + 1]).all()
-
-
-def test_the_declared_range_leaves_room_beyond_the_largest_value() -> None:
     for column, values in zip(embedded().schema.columns, raw().data.T, strict=True):
         assert column.edges[0] <= values.min()
         assert values.max() < column.edges[-1]

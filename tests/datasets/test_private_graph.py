@@ -48,23 +48,18 @@ def test_what_is_shown_does_not_depend_on_private_values(show: Callable[[object]
     assert shown == "PrivateGraph('path', Graph(4 nodes, 3 edges, 0 isolated), 2 features, <private>)"
 
 
-def test_an_error_about_a_feature_does_not_depend_on_its_value() -> None:
+def test_an_error_about_a_record_names_its_row_and_does_not_depend_on_its_value() -> None:
     def with_age(code: int) -> Callable[[], PrivateGraph]:
         return lambda: on_path(features=np.where(FEATURES == 2, code, FEATURES))
 
     assert message_of(with_age(3)) == message_of(with_age(97)) == message_of(with_age(-5))
     assert message_of(with_age(97)) == "feature 'age', row 0: outside the declared domain 0..2 (value withheld)"
 
-
-def test_an_error_about_a_label_names_the_row_of_the_node_and_not_the_label() -> None:
     def with_last(code: int) -> Callable[[], PrivateGraph]:
         return lambda: on_path(labels=np.array([NO_LABEL, 0, 1, code]))
 
     assert message_of(with_last(2)) == message_of(with_last(97)) == message_of(with_last(-2))
     assert "label, row 3:" in message_of(with_last(97))
-
-
-def test_codes_must_be_integers() -> None:
     with pytest.raises(DomainError, match="codes must be integers"):
         on_path(features=FEATURES.astype(np.float64))
 

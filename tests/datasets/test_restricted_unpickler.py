@@ -47,12 +47,9 @@ def test_a_sparse_matrix_becomes_a_stand_in_under_its_old_and_its_new_name(modul
     assert matrix.state["_shape"] == (2, 2)
 
 
-def test_a_dictionary_of_lists_comes_through() -> None:
+def test_dictionaries_of_lists_and_igraph_graphs_come_through() -> None:
     neighbours = defaultdict(list, {0: [1], 1: [0]})
     assert load_restricted(pickle.dumps(neighbours, protocol=2)) == {0: [1], 1: [0]}
-
-
-def test_an_igraph_graph_becomes_a_stand_in() -> None:
     graph = load_restricted(igraph_pickle([(0, 1)], {"class": [0, 1]}))
     assert isinstance(graph, IgraphGraph)
     assert graph.arguments == (2, [(0, 1)], False, {}, {"class": [0, 1]}, {})

@@ -19,28 +19,22 @@ def test_two_draws_are_equal() -> None:
     assert again.fingerprint == embedded().fingerprint
 
 
-def test_the_graph_is_simple_and_has_the_stated_size() -> None:
+def test_the_graph_is_simple_of_the_stated_size_with_hubs() -> None:
     graph = embedded().graph
     low, high = graph.edges
     assert graph.num_nodes == 2000
     assert (low < high).all()
     assert np.unique(graph.edges, axis=1).shape[1] == graph.num_edges == 8000
-
-
-def test_there_are_hubs_and_people_with_few_acquaintances() -> None:
     degrees = embedded().graph.degrees
     assert np.median(degrees) < degrees.mean() < degrees.max() / 10
 
 
-def test_every_party_has_voters_and_sizes_differ() -> None:
+def test_parties_differ_in_size_and_the_largest_has_about_its_share() -> None:
     private = embedded()
     sizes = np.bincount(private.labels, minlength=private.schema.num_classes)
     assert private.schema.num_classes == 10
     assert sizes.min() > 0
     assert sizes.max() > 5 * np.median(sizes)
-
-
-def test_the_largest_party_has_about_its_share() -> None:
     # Leading parties follow the shares 1 / (c H_10); places differ in size, with a relative deviation of 1 / sqrt(2),
     # so the share of the largest party deviates by about sqrt(0.34 * 0.66 * 1.5 / 40) = 0.09.
     share = (embedded().labels == 0).mean()

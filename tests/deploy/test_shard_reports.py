@@ -97,19 +97,15 @@ def test_labels_that_no_device_sends_are_refused(collected: Collected, tmp_path:
             read(collected, exported(collected, tmp_path / name, label=label))
 
 
-def test_features_that_are_no_lists_are_refused(collected: Collected, tmp_path: Path) -> None:
+def test_a_table_without_a_column_or_lists_or_with_two_reports_of_one_node_is_refused(
+    collected: Collected, tmp_path: Path
+) -> None:
     count = len(list(reports_of(collected.perturbed, collected.campaign)))
     with pytest.raises(GraphError, match=r"must be lists of 32 codes|the campaign collects none"):
         read(collected, exported(collected, tmp_path, features=[1] * count))
-
-
-def test_two_reports_of_one_node_are_refused(collected: Collected, tmp_path: Path) -> None:
     first = next(reports_of(collected.perturbed, collected.campaign)).node
     with pytest.raises(GraphError, match="a node has two reports"):
         read(collected, exported(collected, tmp_path, node=[first, first]))
-
-
-def test_a_table_without_a_column_is_refused(collected: Collected, tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="has no column 'label'"):
         list(report_batches(str(exported(collected, tmp_path, label=None)), collected.campaign))
 

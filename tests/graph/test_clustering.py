@@ -169,16 +169,12 @@ def test_two_cliques_come_apart() -> None:
     assert cut_share(graph, stream_partition(graph.adjacency, 2)) == pytest.approx(1 / graph.num_edges)
 
 
-def test_prefetched_bisections_are_those_of_a_later_call() -> None:
+def test_prefetched_bisections_are_those_of_a_later_call_and_others_are_computed() -> None:
     graph = csbm(3000, mean_degree=20, seed=0).graph
     _, trees = bisection_plan(graph)
     prefetch_bisections(graph)
     first, again = start_bisections(graph, trees)(), bisections(graph, trees)
     assert len(first.trees) == len(again.trees) == trees
     assert all((one == other).all() for one, other in zip(first.trees, again.trees, strict=True))
-
-
-def test_other_bisections_than_the_prefetched_ones_are_computed() -> None:
-    graph = csbm(3000, mean_degree=20, seed=0).graph
     prefetch_bisections(graph)
     assert len(bisections(graph, 1).trees) == 1

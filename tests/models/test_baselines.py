@@ -38,15 +38,12 @@ def reports(labels: list[int], num_classes: int = 2, unlabelled: int = 0) -> tup
     return perturbed, Split(train=first, validation=labelled & ~first, test=~labelled)
 
 
-def test_shares_of_reports_are_debiased() -> None:
+def test_shares_of_reports_are_debiased_and_projected_on_the_simplex() -> None:
     # Two classes, p = 3/4, q = 1/4: of 8 reports 5 say 0, so (5/8 - 1/4) / (1/2) = 3/4 of the people hold it.
     perturbed, split = reports([0, 0, 0, 0, 0, 1, 1, 1], unlabelled=2)
     probabilities = MajorityClass().fit(perturbed, split).predict_proba()
     assert probabilities.shape == (10, 2)
     assert np.allclose(probabilities, [0.75, 0.25], atol=1e-6)
-
-
-def test_an_estimate_outside_the_simplex_is_projected_on_it() -> None:
     # 7 of 8 would mean a share of 5/4.
     perturbed, split = reports([0, 0, 0, 0, 0, 0, 0, 1])
     assert np.allclose(MajorityClass().fit(perturbed, split).predict_proba(), [1, 0])
@@ -62,17 +59,14 @@ def test_debiasing_never_changes_which_class_is_largest(labels: list[int]) -> No
     assert (MajorityClass().fit(perturbed, split).predict() == counts.argmax()).all()
 
 
-def test_every_node_of_another_graph_gets_the_same_distribution() -> None:
+def test_every_node_gets_the_same_distribution_whatever_edges_and_features_are() -> None:
     perturbed, split = reports([0, 0, 1, 0])
     other, _ = reports([1] * 7)
     assert np.allclose(MajorityClass().fit(perturbed, split).predict_proba(other), [[1, 0]] * 7)
-
-
-def test_edges_and_features_are_not_used() -> None:
     perturbed, split = reports([0, 1, 0, 0, 1])
     rewired = replace(perturbed, graph=Graph.from_edges([[0, 0, 0], [2, 3, 4]], 5), features=1 - perturbed.features)
-    one, other = (MajorityClass().fit(each, split).predict_proba() for each in (perturbed, rewired))
-    assert (one == other).all()
+    before, after = (MajorityClass().fit(each, split).predict_proba() for each in (perturbed, rewired))
+    assert (before == after).all()
 
 
 def test_its_accuracy_is_the_share_of_the_largest_class() -> None:

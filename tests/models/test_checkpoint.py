@@ -153,15 +153,12 @@ def test_a_damaged_checkpoint_is_refused(interrupted: Path, damage: str) -> None
         Checkpoint.open(interrupted, "w")
 
 
-def test_a_checkpoint_without_a_digest_is_refused(interrupted: Path) -> None:
+def test_a_checkpoint_without_a_digest_or_that_would_fill_the_memory_is_refused(interrupted: Path) -> None:
     arrays = unpacked(interrupted.read_bytes())
     del arrays["content"]
     interrupted.write_bytes(packed(arrays))
     with pytest.raises(RunError, match="by its digest"):
         Checkpoint.open(interrupted, "w")
-
-
-def test_a_checkpoint_that_would_fill_the_memory_is_refused(interrupted: Path) -> None:
     interrupted.write_bytes(bomb(2**24))
     with pytest.raises(RunError, match="unpacks to"):
         Checkpoint.open(interrupted, "w")

@@ -52,16 +52,13 @@ def loss_of(
     return float(LPGNN.make_loss([task], GraphOperators(perturbed.graph), ALL_NODES)(predicted.log().T.unsqueeze(0)))
 
 
-def test_the_loss_with_forward_correction_equals_a_hand_computed_value() -> None:
+def test_the_loss_equals_hand_computed_values_with_and_without_correction() -> None:
     # One hop with weights 1 / sqrt 2. Denoised: node 0 hears "1" only, node 1 hears "0" twice.
     # Through the channel, 1/4 + 1/2 of a prediction: (.7, .3), (.35, .65), (.55, .45).
     # Expected at node 0 for class 1: .65 / sqrt 2; at node 1 for class 0: (.7 + .55) / sqrt 2.
     expected = -(math.log(0.65 / math.sqrt(2)) + math.log(1.25 / math.sqrt(2))) / 2
     assert expected == pytest.approx(0.45039, abs=1e-5)
     assert loss_of(LPGNN(label_hops=1)) == pytest.approx(expected, abs=1e-6)
-
-
-def test_the_loss_without_correction_equals_a_hand_computed_value() -> None:
     # The same with the predictions themselves: .8 / sqrt 2 and (.9 + .6) / sqrt 2.
     expected = -(math.log(0.8 / math.sqrt(2)) + math.log(1.5 / math.sqrt(2))) / 2
     assert expected == pytest.approx(0.25541, abs=1e-5)

@@ -105,18 +105,12 @@ def test_the_sentences_name_every_relation_and_disown_theorem_1() -> None:
     ]
 
 
-def test_the_sentences_leave_theorem_1_out_on_request() -> None:
+def test_the_sentences_leave_out_what_is_not_collected_or_asked_for_and_say_when_nothing_is_private() -> None:
     assert WHOLE.in_words(theorem_1=False) == WHOLE.in_words()[:-1]
     assert OPEN.in_words(theorem_1=False) == OPEN.in_words()[:-1]
-
-
-def test_the_sentences_leave_out_what_is_not_collected() -> None:
     assert len(costing(None, LABEL).in_words()) == 2
     same = costing(PrivacyLoss(user_level=1.0, attribute_level=(0.5, 0.5)), None)
     assert same.in_words()[-1] == "Attribute level, two records that differ in one feature: epsilon = 0.5000."
-
-
-def test_the_sentences_say_when_nothing_is_private() -> None:
     total, warning, *_ = OPEN.in_words()
     assert "epsilon = not private in total" in total
     assert warning == "This is not private: a report can give its record away completely."

@@ -56,16 +56,13 @@ def test_a_neighbour_who_is_not_in_the_table_is_refused_and_not_named(stranger: 
     assert str(stranger) not in str(refusal.value).replace("3 people", "")
 
 
-def test_a_published_file_is_read_whole_or_refused() -> None:
+def test_a_published_file_is_read_whole_or_refused_and_ten_million_people_fit_into_twenty_megabytes() -> None:
     table = BeliefTable.of(np.random.default_rng(1).dirichlet(np.ones(4), size=100))
     data = table.to_bytes()
     np.testing.assert_array_equal(BeliefTable.from_bytes(data).codes, table.codes)
     for damaged in (data[:-1], data + b"\0", data[5:], b""):
         with pytest.raises(DomainError, match="get it again"):
             BeliefTable.from_bytes(damaged)
-
-
-def test_ten_million_people_fit_into_twenty_megabytes() -> None:
     assert len(BeliefTable(18, np.zeros(10_000_000, dtype=np.uint16)).to_bytes()) <= 20_000_100
 
 

@@ -28,13 +28,10 @@ def test_at_least_one_and_at_most_every_feature_is_sampled() -> None:
         PrivacyBudget(epsilon_x=1.0, epsilon_y=1.0, sampled=0)
 
 
-def test_a_budget_without_features_is_for_the_label_alone() -> None:
+def test_a_budget_is_whole_or_for_the_label_alone() -> None:
     budget = PrivacyBudget(epsilon_y=2.0)
     assert (budget.epsilon_x, budget.epsilon_y, budget.sampled, budget.collects_features) == (None, 2.0, None, False)
     assert PrivacyBudget(epsilon_x=1.0, epsilon_y=2.0, sampled=1).collects_features
-
-
-def test_half_a_budget_is_refused() -> None:
     with pytest.raises(BudgetError, match="epsilon_y is missing"):
         PrivacyBudget(epsilon_x=1.0, sampled=1)
     for half in ({"epsilon_x": 1.0}, {"sampled": 1}):

@@ -167,15 +167,11 @@ def test_isolated_nodes_keep_their_report_and_their_error_says_how_little_it_is(
     assert (features.standard_errors > 0).all()
 
 
-def test_no_report_at_all_is_refused() -> None:
+def test_no_report_and_reports_of_another_mechanism_are_refused() -> None:
     graph = random_graph(0)
     silent = replace(perturbed_graph(graph, random_records(0)), has_features=np.zeros(15, dtype=np.bool_))
     with pytest.raises(ReconstructionError, match="no node reported features"):
         reconstruct_features(silent, 1, mean=NeighbourhoodMean.of(graph))
-
-
-def test_reports_of_another_mechanism_are_refused() -> None:
-    graph = random_graph(0)
     other = replace(
         perturbed_graph(graph, random_records(0)), feature_mechanism=MultiBit((0.0,) * 4, (1.0,) * 4, 2, 1.0)
     )
@@ -284,16 +280,13 @@ def test_joint_reports_answer_what_was_asked() -> None:
     np.testing.assert_array_equal(answers.asked, perturbed.features != NOT_ASKED)
 
 
-def test_signs_of_binary_features_are_codes_with_the_channel_of_a_sign() -> None:
+def test_signs_of_binary_features_are_codes_with_the_channel_of_a_sign_and_others_are_refused() -> None:
     sizes, mechanism = (2,) * 5, MultiBit((0.0,) * 5, (1.0,) * 5, sampled=2, epsilon=1.5)
     perturbed = reported(mechanism, random_codes(sizes, 50), sizes)
     answers = ReportCodes.of(perturbed)
     np.testing.assert_array_equal(answers.codes, perturbed.features.clip(-1, 1) * 0.5 + 0.5 - 1.5 * ~answers.asked)
     assert answers.channels == (GRR(2, 1.5).channel,) * 5
     assert answers.answering_rate == 0.4
-
-
-def test_signs_of_other_features_are_refused() -> None:
     mechanism = MultiBit((0.0,) * 4, tuple(size - 1.0 for size in UNEQUAL), sampled=2, epsilon=1.0)
     with pytest.raises(ReconstructionError, match=r"more than two values .* MultiBit: use GRRFS or JointGRR"):
         ReportCodes.of(reported(mechanism, random_codes(UNEQUAL, 10), UNEQUAL))

@@ -187,13 +187,10 @@ def test_no_distribution_is_nearer_than_the_projection(estimates: Tensor, seed: 
     assert (torch.cdist(torch.from_numpy(others), estimates) >= torch.dist(projected, estimates) - 1e-9).all()
 
 
-def test_a_projection_is_a_distribution_where_single_precision_ends() -> None:
+def test_a_projection_is_a_distribution_at_any_precision_and_leaves_its_argument_as_it_is() -> None:
     estimates = torch.tensor([[1e8, 0.0, 1.0], [-3e7, -3e7, -3e7], [1e30, -1e30, 0.0]])
     expected = torch.tensor([[1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3], [1.0, 0.0, 0.0]])
     torch.testing.assert_close(project_to_simplex(estimates), expected)
-
-
-def test_projection_leaves_its_argument_as_it_is() -> None:
     estimates = torch.tensor([[1.2, -0.2]])
     project_to_simplex(estimates)
     assert estimates.tolist() == torch.tensor([[1.2, -0.2]]).tolist()

@@ -71,15 +71,12 @@ def test_a_custom_backbone_trains_and_loads(tmp_path: Path) -> None:
         RGNN.load(tmp_path)
 
 
-def test_a_backbone_of_the_wrong_width_is_refused() -> None:
+def test_a_backbone_of_the_wrong_width_or_an_unknown_one_is_refused() -> None:
     def too_wide(num_inputs: int, num_classes: int) -> Linear:
         return Linear(num_inputs, num_classes + 1)
 
     with pytest.raises(FitError, match=r"returned logits of shape \(200, 4\): .* return \(200, 3\), one column"):
         PlainGNN(backbone=too_wide, epochs=1).fit(PERTURBED, SPLIT)
-
-
-def test_an_unknown_backbone_is_refused_with_the_known_ones() -> None:
     with pytest.raises(FitError, match="backbone is 'transformer': choose gat, gcn, sage"):
         RGNN(backbone="transformer", num_clusters=4, feature_hops=16, label_hops=8).fit(PERTURBED, SPLIT)
 

@@ -78,16 +78,13 @@ def test_the_divergence_is_of_the_prediction_from_the_estimate_and_not_the_rever
     assert loss == pytest.approx(0.5 * math.log(0.5 / 0.9) + 0.5 * math.log(0.5 / 0.1), abs=1e-6)
 
 
-def test_a_proportion_of_zero_has_a_large_finite_loss() -> None:
+def test_a_perfect_prediction_has_no_loss_and_a_proportion_of_zero_a_large_finite_one() -> None:
     probabilities = stacked([[0.5, 0.5]]).requires_grad_()
     loss = ProportionLoss(bags(([[1.0]], [[1.0, 0.0]])))(probabilities).sum()
     assert 1 < loss.item() < 10
     loss.backward()  # type: ignore[no-untyped-call]
     assert probabilities.grad is not None
     assert probabilities.grad.isfinite().all()
-
-
-def test_a_perfect_prediction_has_no_loss() -> None:
     assert proportion_loss(stacked([[0.3, 0.7]]), ([[1.0]], [[0.3, 0.7]])) == pytest.approx([0], abs=1e-6)
 
 

@@ -101,7 +101,7 @@ def test_heterophily_is_learned() -> None:
 @pytest.mark.parametrize("randomizer", ["grr_fs", "multi_bit"])
 def test_features_help_where_structure_is_uninformative(randomizer: str) -> None:
     with_features, without = [], []
-    for seed in range(3):
+    for seed in range(2):
         private = csbm(600, num_classes=2, homophily=0.5, num_features=20, feature_signal=1.0, seed=seed)
         split = Split.random(600, seed=seed)
         budget = PrivacyBudget(1.0, 3.0, 10)
@@ -109,8 +109,8 @@ def test_features_help_where_structure_is_uninformative(randomizer: str) -> None
         perturbed = simulate(private, budget, split, rng=np.random.default_rng(seed), **extra)
         with_features.append(accuracy(Veil().fit(perturbed, split).predict(), private, split.test))
         without.append(accuracy(LabelVeil().fit(perturbed, split).predict(), private, split.test))
-    # 450 test nodes: chance has a standard error of 0.024.
-    assert np.mean(with_features) > np.mean(without) + 3 * 0.024 * 2**0.5
+    # 300 test nodes: chance has a standard error of 0.029.
+    assert np.mean(with_features) > np.mean(without) + 3 * 0.029 * 2**0.5
 
 
 def test_a_saved_fit_with_features_predicts_the_same_on_another_graph(tmp_path: Path) -> None:
@@ -127,15 +127,6 @@ def test_a_saved_fit_with_features_predicts_the_same_on_another_graph(tmp_path: 
     assert (loaded.predict_proba() == veil.predict_proba()).all()
     # Log-beliefs of up to some ten nats are rounded by 1e-6 where sums are grouped in another way.
     assert np.allclose(loaded.predict_proba(reports), veil.predict_proba(reports), rtol=0, atol=1e-5)
-
-
-def test_uninformative_features_are_not_used() -> None:
-    used = []
-    for seed in range(8):
-        private = csbm(300, num_classes=3, num_features=20, feature_signal=0.0, seed=seed)
-        perturbed, split = collect(private, 1.0, seed)
-        used.append(Veil().fit(perturbed, split).feature_pool_ is not None)
-    assert sum(used) <= 1
 
 
 def test_without_feature_reports_it_equals_label_veil() -> None:
@@ -157,7 +148,7 @@ def test_uninformative_reports_leave_half_the_weight_to_communities_and_equal_pa
 @pytest.mark.parametrize("labelled", [0.75, 0.3])
 def test_the_calibration_error_on_block_models_is_within_chance_and_a_twentieth(labelled: float) -> None:
     total = np.zeros((CALIBRATION_BINS, 3))
-    for seed in range(5):
+    for seed in range(3):
         private = csbm(600, num_classes=4, num_features=2, homophily=0.6, seed=seed)
         perturbed, split = collect(private, 2.0, seed, labelled=labelled)
         total += calibration_bins(LabelVeil().fit(perturbed, split).predict_proba(), private, split.test)

@@ -43,10 +43,10 @@ def test_effective_sizes_leave_a_nodes_own_weight_out_and_are_right_on_average()
     squares = matrix.square().sum(1) - matrix.diag().square()
     expected = (matrix @ reporting).square() / (reporting.mean() * squares)
     found = torch.stack(
-        [1 / pagerank_views(LABELS, OPERATORS, seed=seed)[0.1, 16].effective_sizes[:, -1] for seed in range(20)]
+        [1 / pagerank_views(LABELS, OPERATORS, seed=seed)[0.1, 16].effective_sizes[:, -1] for seed in range(8)]
     )
-    # A sum of squares from 16 signs has a relative standard deviation of about sqrt(2 / 16), over 20 seeds 0.08.
-    assert torch.allclose(found.mean(0) * expected, torch.tensor(1.0), atol=5 * 0.08)
+    # A sum of squares from 16 signs has a relative standard deviation of about sqrt(2 / 16), over 8 seeds 0.125.
+    assert torch.allclose(found.mean(0) * expected, torch.tensor(1.0), atol=5 * 0.125)
 
 
 def test_maximal_caution_gives_the_prior() -> None:

@@ -60,14 +60,11 @@ def test_no_other_weights_have_a_greater_penalised_likelihood(size: int) -> None
     assert (found.exp() - logits(best).exp()).abs().max() < 5e-3
 
 
-def test_a_rotation_of_the_columns_changes_nothing() -> None:
+def test_a_rotation_of_the_columns_and_the_order_of_classes_change_nothing() -> None:
     labels = cross_fitted(PRIVATE, 1.0)
     rotation = torch.linalg.qr(torch.randn(5, 5, generator=torch.Generator().manual_seed(0))).Q
     one, other = (logistic_log_posterior(columns, labels) for columns in (COLUMNS, COLUMNS @ rotation))
     assert torch.allclose(one, other, atol=1e-3)
-
-
-def test_the_order_of_classes_does_not_matter() -> None:
     labels, names = cross_fitted(PRIVATE, 1.0), np.array([2, 0, 1])
     renamed = CrossFitting(
         perturbed=replace(labels.perturbed, labels=names[labels.perturbed.labels]), folds=labels.folds

@@ -181,13 +181,10 @@ def test_answers_of_another_shape_are_refused(mechanism: NeighbourMechanism) -> 
         mechanism.check_reports(np.zeros((3, mechanism.num_columns + 2)))
 
 
-def test_an_empty_list_names_every_class_equally_often() -> None:
+def test_a_list_above_the_cap_answers_as_one_at_the_cap_and_an_empty_one_names_every_class_equally_often() -> None:
     answer = NeighbourhoodClass(5, 2.0)
     chances = {answer.probability(report, (0,) * 5) for report in answer.reports()}
     assert len(chances) == 1
-
-
-def test_a_list_above_the_cap_answers_as_one_at_the_cap() -> None:
     capped = NeighbourhoodHistogram(3, 1.0, SCALE, cap=2)
     long, at_the_cap = (np.tile(row, (50, 1)) for row in ((60, 3, 9), (6, 3, 6)))
     first, second = (capped.randomize(each, rng=np.random.default_rng(0)) for each in (long, at_the_cap))

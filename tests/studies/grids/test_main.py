@@ -43,7 +43,8 @@ def test_a_part_is_run_and_reported(monkeypatch: pytest.MonkeyPatch, capsys: Cap
 
 
 def test_a_mistake_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path) -> None:
-    for arguments in (["run", "rival"], ["run", "rivals", "--only", "gnn"], ["report", "--out", str(tmp_path)]):
+    nothing = ["report", "private_edges", "--seeds", "1", "--out", str(tmp_path)]
+    for arguments in (["run", "rival"], ["run", "rivals", "--only", "gnn"], nothing):
         assert run(monkeypatch, *arguments) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith("error: ")

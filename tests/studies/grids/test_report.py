@@ -8,12 +8,13 @@ from xml.etree import ElementTree
 import pytest
 from studies.grids.report import write_report
 
-from tests.support.result_rows import TITLES, ablation, beyond, everything, frontier
+from tests.support.result_rows import ablation, beyond, frontier
+from veilgraph.experiments.results import Row
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    results = {"beyond": beyond(lpgnn=0.9), "frontier": frontier()}
+    results = {"beyond": of_two_graphs(beyond(lpgnn=0.9)), "frontier": of_two_graphs(frontier())}
     return write_report(results, {"beyond": "B", "frontier": "F"}, tmp_path_factory.mktemp("report")).parent
 
 
@@ -39,14 +40,13 @@ def test_the_page_has_the_tables_and_shows_the_figures(folder: Path) -> None:
     assert "The paper's claims" not in text, "no experiment of the paper was asked for"
 
 
+def of_two_graphs(rows: list[Row]) -> list[Row]:
+    return [each for each in rows if each.dataset in ("citeseer", "cora")]
+
+
 def test_claims_about_the_experiments_that_were_asked_for_are_judged(tmp_path: Path) -> None:
-    text = write_report(everything(), TITLES, tmp_path).read_text(encoding="utf-8")
-    assert text.count("| confirmed |") == 13
-    assert text.count("| refuted |") == 1
-    claims = (tmp_path / "tables" / "claims.md").read_text(encoding="utf-8")
-    assert claims in text
-    part = write_report({"ablation": ablation()}, {"ablation": "A", "table2": "T"}, tmp_path).read_text(
-        encoding="utf-8"
-    )
-    assert "| not run yet |" in part
-    assert "K\\_x = 0 to 2" not in part
+    asked = {"ablation": "A", "table2": "T"}
+    text = write_report({"ablation": ablation()}, asked, tmp_path).read_text(encoding="utf-8")
+    assert (tmp_path / "tables" / "claims.md").read_text(encoding="utf-8") in text
+    assert ("| confirmed |" in text, "| not run yet |" in text) == (True, True)
+    assert "K\\_x = 0 to 2" not in text
