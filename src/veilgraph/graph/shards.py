@@ -245,7 +245,7 @@ class ShardFolder:
         name = shard_name("nodes", shard)
         ids = self._read("nodes", shard).column("id").combine_chunks()
         keys = node_keys(ids)
-        self._check_place(name, keys, shard)
+        _check_place(self.path / name, keys, shard, self.parts)
         if (keys[1:] <= keys[:-1]).any():
             raise GraphError(f"{self.path / name} holds a node twice, or nodes out of order: {REMEDY}")
         return NodeShard(ids, keys)
@@ -258,7 +258,7 @@ class ShardFolder:
     def edges(self, shard: int) -> NDArray[np.uint64]:
         """Read the keys of the ends of a shard's edges, `[2, edges]`."""
         keys = np.stack([node_keys(ids) for ids in self.edge_ids(shard)])
-        self._check_place(shard_name("edges", shard), keys[0], shard)
+        _check_place(self.path / shard_name("edges", shard), keys[0], shard, self.parts)
         return keys
 
     def reports(self, shard: int) -> ArrowTable:
@@ -352,9 +352,10 @@ class ShardFolder:
             row = int(ids.is_null().to_numpy().argmax())
             raise GraphError(f"{where}, row {row + 1}: the id is missing; {REMEDY}")
 
-    def _check_place(self, name: str, keys: NDArray[np.uint64], shard: int) -> None:
-        if (shard_of(keys, self.parts) != shard).any():
-            raise GraphError(f"{self.path / name} holds nodes of another shard: {REMEDY}")
+
+def _check_place(path: Path, keys: NDArray[np.uint64], shard: int, parts: int) -> None:
+    if (shard_of(keys, parts) != shard).any():
+        raise GraphError(f"{path} holds nodes of another shard: {REMEDY}")
 
 
 def _is_sorted(edges: NDArray[np.int64]) -> bool:

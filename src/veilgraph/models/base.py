@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_origin, get_type_hints, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -199,17 +199,7 @@ class Method(Estimator, ABC):
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Return class probabilities [nodes, classes] of the graph of the fit, or of another graph."""
 
-    @overload
-    def predict(
-        self, perturbed: PerturbedGraph | None = None, *, names: Literal[False] = False
-    ) -> NDArray[np.int64]: ...
-
-    @overload
-    def predict(self, perturbed: PerturbedGraph | None = None, *, names: Literal[True]) -> NDArray[np.str_]: ...
-
-    def predict(
-        self, perturbed: PerturbedGraph | None = None, *, names: bool = False
-    ) -> NDArray[np.int64] | NDArray[np.str_]:
+    def predict(self, perturbed: PerturbedGraph | None = None, *, names: bool = False) -> NDArray[Any]:
         """Return the most likely class of every node [nodes], as its code or by its name."""
         codes = np.asarray(self.predict_proba(perturbed).argmax(axis=1))
         return self.classes_[codes] if names else codes
