@@ -1,6 +1,6 @@
 """Audits of randomizers: how often true claims are refuted, what is found with how many draws, and other libraries.
 
-    python -m studies.audits rates            2,000 audits of each of four mechanisms at their exact claim
+    python -m studies.audits rates            2,000 audits of four mechanisms and a function at their exact claim
     python -m studies.audits power            leaks of one class, by their size and the number of draws
     python -m studies.audits libraries --python ENVIRONMENT/bin/python --only pure-ldp
 
@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import random
 import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studies.other_randomizers import EPSILON, RANDOMIZERS, VALUES
-from veilgraph.privacy.audit import audit_command, statistical_audit
+from veilgraph.privacy.audit import audit_command, audit_randomizer, statistical_audit
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, RandomIntegers
 
 SOUND: list[Mechanism] = [
@@ -32,6 +34,7 @@ SOUND: list[Mechanism] = [
     GRRFS((2, 2, 2), sampled=2, epsilon=1.0),
     JointGRR((2,) * 20, sampled=3, epsilon=0.5),
 ]
+FUNCTION = "a function, as `GRR(4, 1.0)`"
 CLAIMS = {"pure-ldp RAPPOR": 2 * math.log(3)}
 """Claims that are not `EPSILON`."""
 BITS = ("diffprivlib binary", "diffprivlib truncated geometric", "diffprivlib geometric", "opendp randomized response")
@@ -63,15 +66,18 @@ def rates(options: argparse.Namespace) -> Iterator[str]:
     from scipy.stats import beta
 
     yield f"| mechanism | audits | draws | refuted | at most, 99.9 % | by the bound | seconds |\n{'|---' * 7}|"
-    for mechanism in SOUND:
+    audits = {f"`{mechanism}`": partial(_audit, mechanism) for mechanism in SOUND} | {FUNCTION: _audit_function}
+    for name, audit in audits.items():
+        if not name.startswith(options.only):
+            continue
         start = time.perf_counter()
-        found = [_audit(mechanism, options.trials, seed) for seed in range(100, 100 + options.repetitions)]
+        found = [audit(options.trials, seed) for seed in range(100, 100 + options.repetitions)]
         refuted = sum(each.refuted for each in found)
         above = sum(each.lower_bound > each.claim for each in found)
         most = float(beta.ppf(0.999, refuted + 1, options.repetitions - refuted))
         spent = time.perf_counter() - start
         counts = f"{options.repetitions} | {options.trials} | {refuted} | {most:.2%} | {above} | {spent:.0f}"
-        yield f"| `{mechanism}` | {counts} |"
+        yield f"| {name} | {counts} |"
 
 
 def power(options: argparse.Namespace) -> Iterator[str]:
@@ -92,6 +98,17 @@ def power(options: argparse.Namespace) -> Iterator[str]:
 
 def _audit(mechanism: Mechanism, trials: int, seed: int) -> Any:
     return statistical_audit(mechanism, trials=trials, rng=np.random.default_rng(seed), fresh_processes=False)
+
+
+def _audit_function(trials: int, seed: int) -> Any:
+    """Audit a function that draws as `GRR(4, 1.0)` does, of which nothing is known but its reports."""
+    rng, keep = random.Random(seed), math.e / (math.e + 3)
+
+    def report(value: int) -> int:
+        return value if rng.random() < keep else (value + rng.randrange(1, 4)) % 4
+
+    order = np.random.default_rng(seed)
+    return audit_randomizer(report, range(4), claim=1.0, trials=trials, rng=order, fresh_processes=False)
 
 
 def records_of(name: str) -> list[str]:
@@ -132,7 +149,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=None, help="default: 2000, power 5")
     parser.add_argument("--seed", type=int, default=100, help="libraries: seed of the order of records")
     parser.add_argument("--python", default=sys.executable, help="Python that has the libraries")
-    parser.add_argument("--only", default="", help="libraries: first letters of the randomizers")
+    parser.add_argument("--only", default="", help="rates, libraries: first letters of what is audited")
     options = parser.parse_args()
     options.trials = options.trials or (40_000 if options.study == "libraries" else 4_000)
     options.repetitions = options.repetitions or (5 if options.study == "power" else 2_000)

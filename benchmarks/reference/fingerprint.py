@@ -34,15 +34,17 @@ from veilgraph.privacy.mechanisms.registry import grr_fs, joint_grr_best, multi_
 
 EPOCHS = 5
 
+_PAPER: dict[str, Any] = {"feature_hops": 16, "label_hops": 8}
+
 VARIANTS: dict[str, Callable[[], Method]] = {
     "rgnn-gcn": lambda: RGNN(backbone="gcn", epochs=EPOCHS, feature_hops=2, label_hops=2, num_clusters=4),
     "rgnn-gat": lambda: RGNN(backbone="gat", epochs=EPOCHS, feature_hops=2, label_hops=2, num_clusters=4),
-    "rgnn-no-fx": lambda: RGNN(epochs=EPOCHS, num_clusters=4, reconstruct_x=False),
-    "rgnn-no-fy": lambda: RGNN(epochs=EPOCHS, num_clusters=4, reconstruct_y=False),
-    "rgnn-no-llp": lambda: RGNN(epochs=EPOCHS, use_proportions=False),
-    "rgnn-no-estimation": lambda: RGNN(epochs=EPOCHS, num_clusters=4, estimate=False),
-    "rgnn-argmax": lambda: RGNN(epochs=EPOCHS, num_clusters=4, decoding="argmax"),
-    "rgnn-hold-out": lambda: RGNN(epochs=EPOCHS, num_clusters=4, hold_out_validation=True),
+    "rgnn-no-fx": lambda: RGNN(epochs=EPOCHS, **_PAPER, num_clusters=4, reconstruct_x=False),
+    "rgnn-no-fy": lambda: RGNN(epochs=EPOCHS, **_PAPER, num_clusters=4, reconstruct_y=False),
+    "rgnn-no-llp": lambda: RGNN(epochs=EPOCHS, **_PAPER, use_proportions=False),
+    "rgnn-no-estimation": lambda: RGNN(epochs=EPOCHS, **_PAPER, num_clusters=4, estimate=False),
+    "rgnn-argmax": lambda: RGNN(epochs=EPOCHS, **_PAPER, num_clusters=4, decoding="argmax"),
+    "rgnn-hold-out": lambda: RGNN(epochs=EPOCHS, **_PAPER, num_clusters=4, hold_out_validation=True),
     "lpgnn-gcn": lambda: LPGNN(backbone="gcn", epochs=EPOCHS, feature_hops=2, label_hops=1),
     "lpgnn-no-correction": lambda: LPGNN(epochs=EPOCHS, feature_hops=2, label_hops=2, forward_correction=False),
     "plain-sage": lambda: PlainGNN(epochs=EPOCHS, dropout=0.0),

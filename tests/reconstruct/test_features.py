@@ -315,12 +315,17 @@ def test_nodes_without_a_report_have_zero_columns_and_no_weight() -> None:
     assert torch.equal(found[0], found[1])
 
 
-def test_a_feature_that_nobody_was_asked_about_counts_as_uniform() -> None:
+def test_a_feature_that_nobody_was_asked_about_counts_as_uniform_and_one_answer_as_everybodys() -> None:
     perturbed = reported(JointGRR((3,) * 8, 1, 1.0), random_codes((3,) * 8, 2), (3,) * 8)
-    columns = one_hot_features(perturbed)
-    nobody = np.flatnonzero((perturbed.features == NOT_ASKED).all(axis=0))
-    for i in nobody:
-        torch.testing.assert_close(columns[:, 3 * i : 3 * i + 3], torch.full((2, 3), 1 / 3))
+    columns = one_hot_features(perturbed).view(2, 8, 3)
+    asked = perturbed.features != NOT_ASKED
+    for i in np.flatnonzero(~asked.any(axis=0)):
+        torch.testing.assert_close(columns[:, i], torch.full((2, 3), 1 / 3))
+    once = np.flatnonzero(asked.sum(axis=0) == 1)
+    assert len(once)
+    for i in once:
+        (person,) = np.flatnonzero(asked[:, i])
+        assert columns[1 - person, i].argmax() == perturbed.features[person, i]
 
 
 def test_a_neighbourhood_unlike_the_whole_varies_as_stated() -> None:

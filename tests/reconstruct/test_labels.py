@@ -18,7 +18,7 @@ from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.privacy.mechanisms import GRR, GRRFS, SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_labels
-from veilgraph.reconstruct.labels import decode_label_draws, project_to_simplex
+from veilgraph.reconstruct.labels import decode_label_draws, named_classes, project_to_simplex
 
 CLASSES = 3
 
@@ -59,6 +59,13 @@ def test_equal_to_algorithm_2_as_printed(seed: int, hops: int, epsilon: float) -
     ours, printed = found.distribution.numpy()[reached], (literal_estimate / weights.clip(1e-30))[reached]
     assert np.allclose(ours, printed, atol=2e-5 * scale)
     assert np.allclose(for_labelled[labelled], literal_estimate[labelled], atol=2e-5 * scale)
+
+
+def test_every_class_of_two_hundred_is_named_as_it_was_reported() -> None:
+    everyone, schema = np.ones(200, dtype=np.bool_), FeatureSchema.binary(1, classes=[f"c{k}" for k in range(200)])
+    few = labelled_graph(Graph.from_edges([[0], [1]], num_nodes=200), np.zeros(200, dtype=np.int64), everyone)
+    many = replace(few, schema=schema, label_mechanism=GRR(200, 1.0), labels=np.arange(200))
+    assert torch.equal(named_classes(many), torch.eye(200))
 
 
 @settings(deadline=None, max_examples=40)

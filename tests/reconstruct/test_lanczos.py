@@ -57,6 +57,7 @@ def test_without_restarts_classes_show_as_well_as_with_them() -> None:
     [
         Graph.from_edges([[0, 1], [1, 2]], num_nodes=4),
         csbm(50, seed=1).graph,
+        csbm(90, seed=1).graph,
         Graph.from_edges([[0], [1]], num_nodes=500),
         Graph.from_edges([range(0, 400, 2), range(1, 400, 2)], num_nodes=500),
         Graph.from_edges([[0] * 400, range(1, 401)], num_nodes=500),
