@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.health_folder import begun, settings
+from veilgraph.cli import main
 from veilgraph.collection import begin
 from veilgraph.collection.rehearsal import copy_of, serving
 
@@ -64,3 +65,17 @@ def test_a_rehearsal_that_is_stopped_ends_soon_with_its_collector_and_its_folder
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         process.stderr.close()
+
+
+@pytest.mark.slow
+def test_the_first_question_about_contacts_is_rehearsed_also_when_a_wave_is_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wave is computed from real answers, of which a copy has none: `init` names this command as the next one."""
+    folder = begun(tmp_path, links=None, contacts="class").folder
+    (folder / "waves").mkdir()
+    (folder / "waves" / "wave-1.json").write_text("{}")
+    assert main(["rehearse", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert "simulated people answered over HTTP" in said
+    assert "They answered the first question." in said

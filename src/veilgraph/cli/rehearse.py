@@ -78,6 +78,8 @@ def _in_words(found: Rehearsal, folder: str, following: str) -> Iterator[str]:
             f"{found.homophily:.0%} of the links join people with the same answer). If yours do not follow the "
             "links, expect no more than their largest class."
         )
+    else:
+        yield "They answered the first question. What waves about contacts learn: veilgraph plan --private-neighbours"
     yield "Nothing was kept."
     yield (
         f"Next: {following}, which runs until Ctrl-C; then, in another terminal: "

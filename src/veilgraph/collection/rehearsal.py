@@ -120,7 +120,9 @@ def copy_of(collection: Collection) -> Iterator[Collection]:
     """Yield a copy of a collection in a temporary folder, without what its commands made of it; its store is a file."""
     with tempfile.TemporaryDirectory(prefix="veilgraph-rehearsal-") as name:
         folder = Path(name) / collection.folder.resolve().name
-        made = shutil.ignore_patterns("reports.db*", "models", "invitations", "review", "assessment.json", ".*")
+        made = shutil.ignore_patterns(
+            "reports.db*", "models", "invitations", "review", "waves", "assessment.json", ".*"
+        )
         shutil.copytree(collection.folder, folder, ignore=made)
         yield Collection(folder, environment={})
 
@@ -174,11 +176,7 @@ def rehearse(collection: Collection, *, address: str, seed: int = 0, progress: P
         "page": page,
         "silent": len(names) - len(answering),
     }
-    return (
-        Rehearsal(**found, **_learned(collection, private, answering))
-        if campaign.asked.has_edges
-        else Rehearsal(**found)
-    )
+    return Rehearsal(**found, **(_learned(collection, private, answering) if private.graph.num_edges else {}))
 
 
 def _simulated(collection: Collection, rng: np.random.Generator) -> PrivateGraph:
