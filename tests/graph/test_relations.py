@@ -77,8 +77,19 @@ def test_links_of_several_kinds_between_two_people_add_up() -> None:
 
 
 def test_pairs_of_hubs_are_left_out_beyond_a_limit() -> None:
-    people = np.arange(400)
-    hub = np.stack([people, np.full(400, 401)])  # 400 people link to one: 79,800 pairs
-    few = np.array([[0, 1], [402, 402]])
-    found = relations(Graph.from_edges(np.concatenate([hub, few], axis=1), 403, directed=True))
+    people = np.arange(5000)
+    hub = np.stack([people, np.full(5000, 5001)])  # 5,000 people link to one: 25 million pairs
+    few = np.array([[0, 1], [5002, 5002]])
+    found = relations(Graph.from_edges(np.concatenate([hub, few], axis=1), 5003, directed=True))
     assert found["same targets"].edges.tolist() == [[0], [1]]
+
+
+def test_people_of_a_large_graph_keep_their_strongest_partners() -> None:
+    """Sixty people link to the same sixty, and each to one more, together with one of the others."""
+    people = np.arange(60)
+    ends = np.stack([np.repeat(people, 60), np.tile(people + 60, 60)])
+    own = np.stack([people, 120 + people // 2])
+    graph = Graph.from_edges(np.concatenate([ends, own], axis=1), 2**17, directed=True)
+    found = relations(graph)["same targets"]
+    assert 60 * 8 / 2 <= found.num_edges <= 60 * 8
+    assert {(2 * pair, 2 * pair + 1) for pair in range(30)} <= set(zip(*found.edges.tolist(), strict=True))
