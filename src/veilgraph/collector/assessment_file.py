@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,7 +66,8 @@ class AssessmentFile:
         try:
             _, errors = await process.communicate()
         except asyncio.CancelledError:
-            process.kill()
+            with suppress(ProcessLookupError):  # it ended in this moment
+                process.kill()
             await process.wait()
             raise
         if process.returncode:

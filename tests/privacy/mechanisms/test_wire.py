@@ -22,7 +22,7 @@ from veilgraph.privacy.mechanisms import (
 from veilgraph.privacy.mechanisms.registry import ANSWER_FORMS, FEATURE_FORMS, LABEL_FORMS
 from veilgraph.privacy.mechanisms.wire import find_form
 
-SIZES = (2, 3, 4)
+SIZES = (2, 3, 12_000)
 FEATURES: list[Any] = [GRRFS(SIZES, 2, 0.7), JointGRR(SIZES, 2, 0.7)]
 ANSWERS: list[Any] = [
     NeighbourhoodClass(3, 1.0),
@@ -108,6 +108,7 @@ def test_reports_are_packed_unpacked_and_checked(form: Any) -> None:
 def test_reports_of_features_are_checked_and_named_in_errors(form: Any) -> None:
     for row in drawn(form).tolist():
         stated = [None if code == -1 else code for code in row]
+        assert len(json.dumps(stated)) <= len(json.dumps(form.longest_report))
         assert form.check_report(stated, NAMES) == tuple(stated)
         assert len([code for code in stated if code is not None]) == form.num_answered
         place = next(i for i, code in enumerate(stated) if code is not None)
