@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,20 @@ PRIVATE = csbm(300, num_classes=3, mean_degree=10.0, homophily=0.9, num_features
 CONFIGURATION = NeighbourConfiguration(epsilon_y=3.0, edge_epsilons=(8.0,), seeds=2, first_seed=5)
 
 
-def test_a_run_that_was_stopped_continues_and_gives_the_same(tmp_path: Path) -> None:
-    whole = run_neighbour_curve(PRIVATE, CONFIGURATION, tmp_path / "whole")
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    folder = tmp_path_factory.mktemp("curve") / "run"
+    return run_neighbour_curve(PRIVATE, CONFIGURATION, folder), folder
+
+
+def test_a_run_that_was_stopped_continues_and_gives_the_same(
+    finished: tuple[dict[str, Any], Path], tmp_path: Path
+) -> None:
     done: list[int] = []
 
-    def stop(what: str, finished: int, total: int) -> None:
-        done.append(finished)
-        if finished == total // 2:
+    def stop(what: str, known: int, total: int) -> None:
+        done.append(known)
+        if known == total // 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -31,11 +39,11 @@ def test_a_run_that_was_stopped_continues_and_gives_the_same(tmp_path: Path) -> 
     kept = done[-1]
     done.clear()
     again = run_neighbour_curve(
-        PRIVATE, CONFIGURATION, tmp_path / "stopped", progress=lambda what, finished, total: done.append(finished)
+        PRIVATE, CONFIGURATION, tmp_path / "stopped", progress=lambda what, known, total: done.append(known)
     )
     assert kept > 0
     assert done[0] >= kept  # what was finished is not run again
-    assert without_times(again) == without_times(whole)
+    assert without_times(again) == without_times(finished[0])
 
 
 def without_times(found: Any) -> Any:
@@ -44,8 +52,10 @@ def without_times(found: Any) -> Any:
     return [without_times(each) for each in found] if isinstance(found, list) else found
 
 
-def test_neighbours_are_worth_more_than_the_label_alone_and_a_public_graph_more_than_these(tmp_path: Path) -> None:
-    found = run_neighbour_curve(PRIVATE, CONFIGURATION, tmp_path / "run")
+def test_neighbours_are_worth_more_than_the_label_alone_and_a_public_graph_more_than_these(
+    finished: tuple[dict[str, Any], Path],
+) -> None:
+    found, _ = finished
     floor, ceiling = (found["levels"][level]["accuracy_mean"] for level in ("label_alone", "public_graph"))
     histogram = found["answers"]["histogram"][0]["accuracy_mean"]
     # 150 silent people in two draws: standard errors of at most 4.1 points each, and the steps are some 30 points.
@@ -67,24 +77,30 @@ def test_a_list_protects_one_entry_and_is_as_good_as_a_public_graph_where_nobody
     assert point["names"] == pytest.approx(10, abs=0.5)  # the true ones alone
 
 
-def test_the_user_level_is_any_two_lists_also_where_older_fits_of_lists_counted_the_label_alone(tmp_path: Path) -> None:
-    run_neighbour_curve(PRIVATE, CONFIGURATION, tmp_path / "run")
-    for path in (tmp_path / "run" / "cells").rglob("*.json"):
+def test_the_user_level_is_any_two_lists_also_where_older_fits_of_lists_counted_the_label_alone(
+    finished: tuple[dict[str, Any], Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(finished[1], tmp_path / "run"))
+    for path in (folder / "cells").rglob("*.json"):
         stored = json.loads(path.read_text(encoding="utf-8"))
         if stored["cell"]["neighbours"] == "list":
             assert stored["epsilon_user_level"] == "not private"
             path.write_text(json.dumps(stored | {"epsilon_user_level": 3.0}), encoding="utf-8")
-    found = run_neighbour_curve(PRIVATE, CONFIGURATION, tmp_path / "run")
+    found = run_neighbour_curve(PRIVATE, CONFIGURATION, folder)
     spent = {answer: points[0]["epsilon_user_level"] for answer, points in found["answers"].items()}
     assert spent == {"histogram": "not private", "class": pytest.approx(11, abs=1e-6), "list": "not private"}
 
 
 @pytest.mark.parametrize("limit", ["MAX_MUTUAL_PAIRS", "MOST_PEOPLE"])
 def test_a_list_is_left_out_where_there_are_too_many_people_or_pairs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+    finished: tuple[dict[str, Any], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
+    folder = Path(shutil.copytree(finished[1], tmp_path / "run"))
+    for path in (folder / "cells").rglob("*.json"):
+        if json.loads(path.read_text(encoding="utf-8"))["cell"]["neighbours"] == "list":
+            path.unlink()  # so that a list that is not left out would be fitted
     monkeypatch.setattr(f"veilgraph.experiments.neighbour_curve.{limit}", 100)
-    found = run_neighbour_curve(PRIVATE, replace(CONFIGURATION, seeds=1), tmp_path / "run")
+    found = run_neighbour_curve(PRIVATE, CONFIGURATION, folder)
     (point,) = found["answers"]["list"]
     assert point["accuracy_mean"] is None
     # What cannot be collected at all has no guarantee; what was not run has one.
