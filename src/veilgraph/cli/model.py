@@ -457,6 +457,10 @@ def _is_large(edges: Path) -> bool:
     return edges.is_file() and edges.stat().st_size > _LARGE_TABLE
 
 
+_COMBINED = {"all": "all their reports of the series together", "latest": "their latest report of the series"}
+"""Which reports of a series a training combines, in words."""
+
+
 def _training_in_words(model: Model, content: dict[str, Any]) -> Iterator[str]:
     facts = model.facts
     features = f"{counted(facts['feature_reports'], 'feature report')} and " if facts["feature_reports"] else ""
@@ -469,9 +473,8 @@ def _training_in_words(model: Model, content: dict[str, Any]) -> Iterator[str]:
         yield f"Answers about neighbours, wave by wave: {', '.join(f'{each:,}' for each in answers)}."
     if withdrawals := facts.get("withdrawals"):
         yield f"Left out: {counted(withdrawals, 'person', 'people')} who withdrew."
-    if rounds := facts.get("rounds"):
-        of_each = "all their reports of the series together" if rounds == "all" else "their latest report of the series"
-        yield f"Of each person counts one answer to each question, from {of_each}."
+    if combined := _COMBINED.get(facts.get("rounds", "")):
+        yield f"Of each person counts one answer to each question, from {combined}."
     if facts["resumed_after_epochs"]:
         yield f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run."
     for suspicion in facts["screening"]["suspicions"]:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -139,9 +139,9 @@ def randomize(
         warnings.simplefilter("always")
         if person.record is not None:
             report = answer(document, _Record(person.record, person.node), **settings)
-        elif person.neighbours is not None:
-            wave = _published(campaign, document)
-            report = answer_neighbours(wave, _Neighbours(person.neighbours), **settings)
+        else:
+            friends = _Neighbours(cast(Path, person.neighbours))
+            report = answer_neighbours(_published(campaign, document), friends, **settings)
     for warning in caught:
         echo(f"warning: {warning.message}", err=True)
     text = report.text + "\n"
