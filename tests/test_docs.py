@@ -577,6 +577,7 @@ def test_sentences_of_the_first_pages_are_short() -> None:
 def test_every_location_of_the_nginx_recipe_says_who_asks_and_how() -> None:
     text = (ROOT / "docs" / "how-to" / "deployment.md").read_text(encoding="utf-8")
     recipe = "".join(re.findall(r"```nginx\n(.*?)```", text, flags=re.DOTALL))
+    recipe += (ROOT / "deploy" / "oauth2-proxy.conf").read_text(encoding="utf-8")
     locations = re.findall(r"location \S+ \{(.*?)\}", recipe, flags=re.DOTALL)
     to_collector = [body for body in locations if ":8000" in body]
     assert len(to_collector) == 2
