@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from veilgraph.cli.expected import Expected
 from veilgraph.datasets import csbm
 from veilgraph.errors import BudgetError, RunError
 from veilgraph.experiments.budget_planner import (
     NUM_COMPARED,
     NUM_SCENARIOS,
+    TOLD_SHARE,
     Beliefs,
     Candidate,
     Plan,
@@ -24,7 +27,8 @@ from veilgraph.experiments.budget_planner import (
     plan_collection,
     recommend,
 )
-from veilgraph.graph import Graph
+from veilgraph.graph import Graph, PublicAttributes
+from veilgraph.graph.attribute_kinds import Categories
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
 from veilgraph.progress import Progress, no_progress
 
@@ -238,3 +242,28 @@ def test_strong_features_are_asked_for_where_the_owner_says_that_edges_say_nothi
         beliefs=Beliefs(homophily=(0.5, 0.55), feature_signal=(0.9, 0.9)),
     )
     assert isinstance(found.recommended.features, JointGRR)
+
+
+def test_public_columns_tell_half_of_the_answers_and_are_left_out_for_comparison() -> None:
+    village = Categories.of("village", [f"v{node % 4}" for node in range(60)])
+    seen: list[Trial] = []
+
+    def note(trials: Sequence[Trial]) -> list[float]:
+        seen.extend(trials)
+        return [0.5 if trial.private.public is None else 0.7 for trial in trials]
+
+    found = plan(simulate=note, public=PublicAttributes((village,)))
+    assert found.told == ((0.7,) * NUM_COMPARED, (0.5,) * NUM_COMPARED)
+    known, unknown = seen[-2 * NUM_COMPARED : -NUM_COMPARED], seen[-NUM_COMPARED:]
+    assert all(trial.private.public is None for trial in [*seen[: -2 * NUM_COMPARED], *unknown])
+    for one, other in zip(known, unknown, strict=True):
+        assert one.private.public is not None
+        assert (one.private.labels == other.private.labels).all()
+        assert one.candidate is found.recommended
+        # A village is of one class where people follow it: more of its people have that class than by chance.
+        tops = [np.bincount(one.private.labels[village.codes == code]).max() for code in range(4)]
+        assert sum(tops) / 60 > TOLD_SHARE
+    said = " ".join(Expected(found, 0.75).sentences)
+    assert "answers of half of the people follow the public columns" in said
+    assert "70 % right, on average +20.0 points by these columns" in said
+    assert plan().told is None

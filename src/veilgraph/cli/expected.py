@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ class Expected:
             "largest_class": _ends(whole.largest_class),
             "by_assortativity": [_ranges(group) for group in self.plan.thirds],
             "public_columns": columns,
+            "with_public": self._with_public,
         }
 
     @property
@@ -55,6 +57,20 @@ class Expected:
         for each in self.stand_ins:
             closely = f"{100 * max(each.assortativity, 0.0):.0f} %"
             yield f"  if as closely as {quote(each.name)}, {closely}: {_right(self.plan.near(each.assortativity))}"
+        if (told := self._with_public) is not None:
+            more = 100 * told["gain"]
+            yield (
+                "  if answers of half of the people follow the public columns, and those of the others the links more "
+                f"or less: {_shown((told['low'], told['high']))} right, on average {more:+.1f} points by these columns"
+            )
+
+    @property
+    def _with_public(self) -> dict[str, float] | None:
+        """Range of the accuracy with public columns that half of the answers follow, and the mean gain by them."""
+        if self.plan.told is None:
+            return None
+        known, unknown = self.plan.told
+        return {"low": min(known), "high": max(known), "gain": statistics.mean(known) - statistics.mean(unknown)}
 
 
 def _right(group: ScenarioGroup) -> str:

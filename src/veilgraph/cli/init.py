@@ -162,10 +162,12 @@ def _plan(settings: Settings, graph: Graph) -> Plan | None:
     if settings.links is None or settings.plan or settings.rounds or settings.budget:
         return None
     with needs_extra("lab"):
-        from veilgraph.experiments.budget_planner import plan_collection
+        from veilgraph.experiments.budget_planner import Beliefs, plan_collection
 
+    schema = settings.read_schema()
+    beliefs = Beliefs(public=read_public(schema.public, settings.people, graph))
     with show_progress("init") as progress:
-        return plan_collection(graph, settings.read_schema(), total_epsilon=settings.epsilon, progress=progress)
+        return plan_collection(graph, schema, total_epsilon=settings.epsilon, beliefs=beliefs, progress=progress)
 
 
 def _check_links(settings: Settings, graph: Graph) -> None:

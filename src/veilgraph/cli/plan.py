@@ -116,6 +116,7 @@ def plan(
                 label_share=believed.label_share,
                 homophily=(min(homophily), max(homophily)) if homophily else None,
                 feature_signal=(min(signal), max(signal)) if signal else FEATURE_SIGNALS,
+                public=known,
             ),
             seed=believed.seed,
             progress=progress,

@@ -11,15 +11,16 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from veilgraph.campaign.once import check_device_limits
 from veilgraph.datasets import PrivateGraph
 from veilgraph.datasets.csbm import draw_features
 from veilgraph.errors import BudgetError, CampaignError, RunError
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.label_fields import LabelFields, assortativity
+from veilgraph.experiments.label_fields import LabelFields, assortativity, divide
 from veilgraph.experiments.simulation import feature_rng, label_rng, randomize_labels, simulated_collection
-from veilgraph.graph import Graph, Split
+from veilgraph.graph import Graph, PublicAttributes, Split
 from veilgraph.graph.clustering import cluster
 from veilgraph.models.base import FitTask
 from veilgraph.models.registry import find_method
@@ -32,6 +33,8 @@ from veilgraph.privacy.notebook_table import html_table
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.progress import Progress, no_progress
+from veilgraph.reconstruct.attribute_components import smoothed_components
+from veilgraph.reconstruct.operators import operators_of
 
 LABEL_SHARES = (0.75, 0.5, 0.25, 0.1)
 """Candidate shares of the total for the label, where features are asked for too."""
@@ -42,11 +45,17 @@ NUM_SCENARIOS = 19
 NUM_COMPARED = 5
 """Scenarios in which all candidates are compared."""
 
+TOLD_SHARE = 0.5
+"""Share of the people whose answers follow public columns, where simulations show what these columns add."""
+
 _NEAREST = 5
 """Scenarios that tell what to expect at one assortativity."""
 
 FEATURE_SIGNALS = (0.0, 0.3)
 """Range of the dependence of features on the class, from 0 (none) to 1 (entirely)."""
+
+_TOLD_SIZE = 8
+"""Effective number of components of public columns that a simulated answer follows."""
 
 _GRR_FS_SHARE = 0.5
 _VALIDATION_SHARE = 1 / 3
@@ -152,12 +161,15 @@ class Plan:
         candidates: all candidates that were compared.
         scenarios: all scenarios, by assortativity.
         assumptions: assumptions of the simulations, in sentences.
+        told: accuracies of the recommended candidate in some scenarios where answers of half of the people follow
+            public columns, with these columns and without them; None if nothing is public.
     """
 
     recommended: Candidate
     candidates: tuple[Candidate, ...]
     scenarios: tuple[Scenario, ...]
     assumptions: tuple[str, ...]
+    told: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     def _repr_html_(self) -> str:
         low, high = self.expected_accuracy
@@ -224,11 +236,13 @@ class Beliefs:
         homophily: range of the homophily, if something is known about it. Default: each assortativity from 0 to the
             largest that the graph allows is equally likely.
         feature_signal: range of the dependence of features on the class.
+        public: columns about the nodes that are known without asking; None if there are none.
     """
 
     label_share: float = 0.75
     homophily: Range | None = None
     feature_signal: Range = FEATURE_SIGNALS
+    public: PublicAttributes | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.label_share <= 1:
@@ -275,25 +289,29 @@ def plan_collection(
         raise RunError(f"total_epsilon is {total_epsilon}: without a limit there is nothing to divide")
     offered = _candidates(schema, total_epsilon)
     candidates = [*offered, *_at_half(schema, total_epsilon)]
-    part = _part(graph, schema, seed, max_entries)
+    graph = replace(graph, links=None)  # simulated labels follow who is linked, and nothing else that is known of links
+    nodes = _part(graph, schema, seed, max_entries)
+    part = graph if nodes is None else graph.renumbered(np.where(nodes, nodes.cumsum() - 1, -1), None, int(nodes.sum()))
     progress("labels on the graph", 0, 1)
     scenarios = _draw_scenarios(part, schema, beliefs, seed)
     compared = [round((i + 0.5) * NUM_SCENARIOS / NUM_COMPARED - 0.5) for i in range(NUM_COMPARED)]
-    total = len(compared) * len(candidates) + NUM_SCENARIOS - len(compared)
+    known = beliefs.public if nodes is None or beliefs.public is None else beliefs.public.select(nodes)
+    told = [] if known is None else [scenarios[number].told(known, seed + number) for number in compared]
+    total = len(compared) * len(candidates) + NUM_SCENARIOS - len(compared) + 2 * len(told)
 
-    def trial(number: int, candidate: Candidate) -> Trial:
-        records = scenarios[number].records(schema if candidate.features else schema.label_alone, seed + number)
+    def trial(drawn: _Drawn, number: int, candidate: Candidate) -> Trial:
+        records = drawn.records(schema if candidate.features else schema.label_alone, seed + number)
         return Trial(private=records, candidate=candidate, label_share=beliefs.label_share, seed=seed + number)
 
-    def run(what: str, pairs: Sequence[tuple[int, Candidate]], done: int) -> list[float]:
+    def run(what: str, wanted: Sequence[tuple[_Drawn, int, Candidate]], done: int) -> list[float]:
         found: list[float] = []
         size = 2 * max(2, torch.get_num_threads())
-        for start in range(0, len(pairs), size):
+        for start in range(0, len(wanted), size):
             progress(what, done + start, total)
-            found.extend(simulate([trial(*pair) for pair in pairs[start : start + size]]))
+            found.extend(simulate([trial(*each) for each in wanted[start : start + size]]))
         return found
 
-    pairs = [(number, each) for number in compared for each in candidates]
+    pairs = [(scenarios[number], number, each) for number in compared for each in candidates]
     results = np.reshape(run("comparing designs", pairs, 0), (len(compared), len(candidates)))
     candidates = [
         replace(each, accuracies=tuple(column)) for each, column in zip(candidates, results.T.tolist(), strict=True)
@@ -301,14 +319,21 @@ def plan_collection(
     recommended = recommend(candidates[: len(offered)])
     accuracies = dict(zip(compared, recommended.accuracies, strict=True))
     others = [number for number in range(NUM_SCENARIOS) if number not in accuracies]
-    found = run("expected accuracy", [(number, recommended) for number in others], len(pairs))
+    found = run("expected accuracy", [(scenarios[number], number, recommended) for number in others], len(pairs))
     accuracies |= zip(others, found, strict=True)
+    both = [
+        run(
+            "public columns", [(each, number, recommended) for number, each in zip(compared, drawn, strict=True)], total
+        )
+        for drawn in ([told, [replace(each, public=None) for each in told]] if told else [])
+    ]
     progress("done", total, total)
     return Plan(
         recommended=recommended,
         candidates=tuple(candidates),
         scenarios=tuple(drawn.scenario(accuracies[number]) for number, drawn in enumerate(scenarios)),
         assumptions=tuple(_assumptions(graph, part, schema, scenarios, beliefs)),
+        told=(tuple(both[0]), tuple(both[1])) if both else None,
     )
 
 
@@ -355,36 +380,46 @@ def _grr_fs(sizes: Sequence[int], epsilon: float) -> GRRFS:
     return GRRFS(tuple(sizes), sampled=len(sizes), epsilon=epsilon / len(sizes))
 
 
-def _part(graph: Graph, schema: FeatureSchema, seed: int, max_entries: int) -> Graph:
-    """Return the graph, or its cluster with most edges if simulations on the whole graph would take too long.
-
-    Simulated labels follow who is linked, and nothing else that is known about links: it is left out.
-    """
-    graph = replace(graph, links=None)
+def _part(graph: Graph, schema: FeatureSchema, seed: int, max_entries: int) -> NDArray[np.bool_] | None:
+    """Return the nodes of the cluster with most edges, [nodes]; None if simulations on the whole graph are fast."""
     size = 12 * graph.num_edges * schema.num_classes + graph.num_nodes * schema.num_features
     most = graph.num_nodes // (_NODES_PER_CLASS * schema.num_classes)
     if (clusters := min(-(-size // max_entries), most)) <= 1:
-        return graph
+        return None
     parts = cluster(graph, clusters, seed=seed)
     first, second = graph.edges
     within = parts[first] == parts[second]
-    chosen = parts == np.bincount(parts[first[within]]).argmax()
-    return graph.renumbered(np.where(chosen, np.cumsum(chosen) - 1, -1), None, int(chosen.sum()))
+    return np.asarray(parts == np.bincount(parts[first[within]]).argmax())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Drawn:
-    """A scenario with its labels, [nodes]."""
+    """A scenario with its labels [nodes], and the public columns that predictions read."""
 
     graph: Graph
-    labels: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+    labels: NDArray[np.int64]
     feature_signal: float
+    public: PublicAttributes | None = None
 
     def records(self, schema: FeatureSchema, seed: int) -> PrivateGraph:
         features = draw_features(self.labels, schema, self.feature_signal, np.random.default_rng([seed, 3]))
         return PrivateGraph(
-            name="simulated records", graph=self.graph, schema=schema, features=features, labels=self.labels
+            name="simulated records",
+            graph=self.graph,
+            schema=schema,
+            features=features,
+            labels=self.labels,
+            public=self.public,
         )
+
+    def told(self, public: PublicAttributes, seed: int) -> _Drawn:
+        """Return the scenario in which half of the people have the class that a random function of columns gives."""
+        rng = np.random.default_rng([seed, 5])
+        columns = smoothed_components(public, operators_of(self.graph, torch.device("cpu")), 0).shrunk(_TOLD_SIZE)
+        shares = np.bincount(self.labels) / len(self.labels)
+        strengths = columns.double().numpy() @ rng.standard_normal((columns.shape[1], len(shares)))
+        follows = rng.random(len(self.labels)) < TOLD_SHARE
+        return replace(self, labels=np.where(follows, divide(strengths, shares), self.labels), public=public)
 
     @property
     def homophily(self) -> float:
