@@ -92,6 +92,7 @@ def optimal_prediction(model: Model, reports: PerturbedGraph) -> NDArray[np.int6
         affinity = torch.full((len(shares), len(shares)), (1 - model.homophily) / (1 - chance))
         affinity.fill_diagonal_(model.homophily / chance)
     block_model = BlockModel(
+        exchangeable=len(set(model.shares)) == 1,
         graph=reports.graph,
         prior=shares,
         weights=torch.full((model.nodes,), model.mean_degree),

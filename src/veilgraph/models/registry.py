@@ -112,7 +112,7 @@ _VEIL = MethodEntry(
     title="Veil",
     description="randomized features and labels, in one posterior with the graph",
     estimator=Veil,
-    revision=15,
+    revision=16,
 )
 
 

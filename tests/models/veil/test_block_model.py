@@ -15,7 +15,7 @@ from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, Split
 from veilgraph.models import StructureOnly
-from veilgraph.models.veil.block_model import BlockModel, block_model_log_posterior
+from veilgraph.models.veil.block_model import BlockModel, block_model_log_posterior, degree_model_log_posterior
 from veilgraph.models.veil.class_affinity import estimate_class_affinity
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.privacy.budget import PrivacyBudget
@@ -98,7 +98,7 @@ def test_a_report_that_a_training_set_leaves_out_reaches_it_by_the_attraction_al
     before, after = (model.log_posterior(each.local_evidence, tolerance=0.0) for each in (labels, other))
     assert torch.equal(before[:, 2], after[:, 2])
     assert not torch.equal(before[:, -1], after[:, -1])
-    learned = [model.learned(each.local_evidence[:, -1:]).attraction for each in (labels, other)]
+    learned = [model.learned(each.local_evidence[:, -1:])[0].attraction for each in (labels, other)]
     # 60 of 300 reports are exchanged. The attraction of 2,000 edges has a standard error of about
     # sqrt(0.7 * 0.3 / 2000) * 1.5 = 0.015 even if all classes were known.
     assert learned[0] == pytest.approx(learned[1], abs=4 * 0.015)
@@ -108,7 +108,7 @@ def test_a_report_that_a_training_set_leaves_out_reaches_it_by_the_attraction_al
 def test_the_attraction_is_learned(classes: int, homophily: float) -> None:
     private = csbm(2000, num_classes=classes, homophily=homophily, num_features=0, seed=1)
     labels = cross_fitted(private, 2.0)
-    model = block_model(private.graph, labels.reports.prior, 0.5).learned(labels.local_evidence[:, -1:])
+    model, _ = block_model(private.graph, labels.reports.prior, 0.5).learned(labels.local_evidence[:, -1:])
     # An edge is within a class with probability t + (1 - t) / c. The share of 10,000 edges has a standard error of at
     # most 0.005; with classes that are known in part only, information is lost: four times that is allowed for.
     expected = (private.homophily - 1 / classes) / (1 - 1 / classes)
@@ -122,7 +122,8 @@ def test_classes_have_the_names_that_reports_give_them() -> None:
     """
     private = csbm(3000, num_classes=10, homophily=0.6, mean_degree=10.0, num_features=0, seed=0)
     labels = cross_fitted(private, 0.5)
-    model = block_model(private.graph, labels.reports.prior, 0.5).learned(labels.local_evidence[:, -1:])
+    assert labels.reports.sizes_are_alike
+    model, _ = block_model(private.graph, torch.full((10,), 0.1), 0.5).learned(labels.local_evidence[:, -1:])
     posterior = model.log_posterior(labels.local_evidence).softmax(2).double()
     scores = torch.einsum("vkx,vkz->kxz", posterior, labels.local_evidence.double())
     for training_set in scores:
@@ -130,6 +131,43 @@ def test_classes_have_the_names_that_reports_give_them() -> None:
         for one, other in itertools.combinations(range(10), 2):
             exchanged = training_set[one, other] + training_set[other, one]
             assert training_set[one, one] + training_set[other, other] >= exchanged - 1e-6 * kept
+
+
+@pytest.mark.parametrize(("shares", "homophily"), [((0.7, 0.2, 0.07, 0.03), 0.8), ((0.4, 0.3, 0.2, 0.1), 0.6)])
+def test_classes_that_differ_in_size_and_degree_are_found_as_if_the_model_were_known(
+    shares: tuple[float, ...], homophily: float
+) -> None:
+    """All pairs within a class are equally likely, so large classes have more neighbours: degrees tell about them."""
+    to_optimum, degrees_ignored = [], []
+    for seed in range(2):
+        private = csbm(2000, num_classes=4, homophily=homophily, class_shares=shares, num_features=0, seed=seed)
+        labels, split = cross_fitted(private, 1.0, seed), Split.random(2000, seed=seed)
+        prior = torch.tensor(shares)
+        chance = float(prior.square().sum())
+        affinity = torch.full((4, 4), (1 - homophily) / (1 - chance)).fill_diagonal_(homophily / chance)
+        known = BlockModel(
+            graph=private.graph, prior=prior, weights=torch.full((2000,), 10.0), attraction=1.0, affinity=affinity
+        )
+        optimum = known.log_posterior(labels.local_evidence[:, -1:], max_sweeps=100)
+        learned = degree_model_log_posterior(labels, estimate_class_affinity(labels))
+        right = [
+            (each[split.test] == private.labels[split.test]).mean()
+            for each in (found[:, -1].argmax(1).numpy() for found in (learned, optimum, log_posterior(labels)))
+        ]
+        to_optimum.append(right[0] - right[1])
+        degrees_ignored.append(right[2] - right[1])
+    # A node of 1,000 counts if the two disagree: a standard error of sqrt(0.1 / 1000) = 0.01 for one node of ten.
+    assert np.mean(to_optimum) > -3 * 0.01 > np.mean(degrees_ignored)
+
+
+def test_degrees_that_say_nothing_leave_the_prior() -> None:
+    """A ring has equal degrees: columns beyond the first are 0, and the ends of edges have the shares of all nodes."""
+    graph = Graph.from_edges([list(range(30)), [(node + 1) % 30 for node in range(30)]], num_nodes=30)
+    prior = torch.tensor([0.7, 0.2, 0.1])
+    bias = torch.tensor([[0.0, 0.0, 0.0], [1.0, -2.0, 3.0], [2.0, 0.5, -1.0]])
+    model = replace(block_model(graph, prior, 0.5), degree_bias=bias)
+    assert torch.allclose(model.node_prior.exp(), prior.expand(30, 3))
+    assert torch.allclose(model.end_shares, prior)
 
 
 def test_classes_that_avoid_each_other_are_found() -> None:
@@ -158,7 +196,7 @@ def test_without_privacy_a_report_decides() -> None:
 def test_the_field_keeps_one_class_from_taking_over() -> None:
     private = csbm(2000, num_classes=4, homophily=0.5, num_features=0, seed=0)
     labels = cross_fitted(private, 0.5)
-    model = block_model(private.graph, labels.reports.prior, 1 / 3)
+    model = block_model(private.graph, torch.full((4,), 1 / 4), 1 / 3)
     without = replace(model, weights=torch.full((2000,), 1e-9))
     shares = [
         torch.bincount(each.log_posterior(labels.local_evidence, max_sweeps=60)[:, -1].argmax(1), minlength=4) / 2000

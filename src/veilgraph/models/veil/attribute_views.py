@@ -39,5 +39,7 @@ def attribute_views(public: PublicAttributes, labels: CrossFitting, operators: G
         components = smoothed_components(public, operators, hops)
         for size, ridge in SIZES.items():
             posterior = logistic_log_posterior(components.shrunk(size), labels, ridge=ridge)
-            views[f"{KIND} {hops} {size}"] = BeliefView(posterior, _EXPECTED_FACTOR, _SPREAD)
+            views[f"{KIND} {hops} {size}"] = BeliefView(
+                posterior - labels.reports.prior.log(), _EXPECTED_FACTOR, _SPREAD
+            )
     return views

@@ -41,7 +41,7 @@ class View(Protocol):
         """Return the out-of-fold view of the reporting nodes, with one training set."""
 
     def log_probabilities(self, prior: Tensor, parameters: Parameters | ParameterTensors) -> Tensor:
-        """Return class log-probabilities [nodes, K + 1, classes].
+        """Return class log-probabilities [nodes, K + 1, classes], given the class prior [..., classes].
 
         Parameter tensors add a dimension of candidates in front.
         """
@@ -55,7 +55,7 @@ class BeliefView:
     inverse temperature.
 
     Attributes:
-        log_beliefs: [nodes, K + 1, classes].
+        log_beliefs: Logarithms of beliefs relative to the class prior, [nodes, K + 1, classes].
         expected_factor: Centre of the prior of the factor.
         spread: Standard deviation of the factor's logarithm in the prior.
     """
@@ -65,9 +65,9 @@ class BeliefView:
     spread: float = _SPREAD
 
     @classmethod
-    def of_model(cls, log_posterior: Tensor) -> BeliefView:
-        """Return the view of a model's posterior, whose factor is near 1: it is 1 if the model is right."""
-        return cls(log_posterior, expected_factor=_MODEL_FACTOR, spread=_MODEL_SPREAD)
+    def of_model(cls, log_beliefs: Tensor) -> BeliefView:
+        """Return the view of a model's beliefs, whose factor is near 1: it is 1 if the model is right."""
+        return cls(log_beliefs, expected_factor=_MODEL_FACTOR, spread=_MODEL_SPREAD)
 
     def candidates(self) -> Sequence[Parameters]:
         """Return every factor."""
@@ -83,9 +83,9 @@ class BeliefView:
         return replace(self, log_beliefs=by_class(labels.out_of_fold(self.log_beliefs).unsqueeze(1)))
 
     def log_probabilities(self, prior: Tensor, parameters: Parameters | ParameterTensors) -> Tensor:
-        """Return the log-beliefs times the factor, normalised."""
+        """Return the log-beliefs times the factor, with the prior, normalised."""
         (factor,) = parameters
-        return log_softmax(factor * self.log_beliefs)
+        return log_softmax(prior.log() + factor * self.log_beliefs)
 
 
 def calibrate(view: View, labels: CrossFitting) -> Parameters:
@@ -99,12 +99,12 @@ def calibrate(view: View, labels: CrossFitting) -> Parameters:
     """
     # A few thousand reports are enough for one or two parameters.
     scored = labels.subsample(_MAX_REPORTS)
-    held_out = view.out_of_fold(scored)
+    held_out, prior = view.out_of_fold(scored), labels.priors[labels.folds[scored.reports.nodes]].unsqueeze(1)
     candidates = held_out.candidates()
 
     def log_likelihoods(some: Tensor) -> Tensor:
         parameters = tuple(some.T.view(-1, len(some), 1, 1, 1))
-        log_probabilities = held_out.log_probabilities(labels.reports.prior, parameters).squeeze(2)
+        log_probabilities = held_out.log_probabilities(prior, parameters).squeeze(2)
         return scored.likelihood.log_likelihood(log_probabilities).sum(1, dtype=torch.float64)
 
     at_once = max(1, _MAX_ENTRIES // max(1, len(scored.reports.nodes) * labels.reports.num_classes))
@@ -123,7 +123,7 @@ def calibrated_log_probabilities(view: View, parameters: Parameters, labels: Cro
     The floor keeps one view that is certain from deciding the pool alone.
     """
     floor = torch.tensor(math.log(_FLOOR / labels.reports.num_classes), device=labels.device)
-    return torch.logaddexp(view.log_probabilities(labels.reports.prior, parameters), floor)
+    return torch.logaddexp(view.log_probabilities(labels.own_priors, parameters), floor)
 
 
 def by_class(values: Tensor) -> Tensor:

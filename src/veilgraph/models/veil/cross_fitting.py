@@ -136,6 +136,21 @@ class CrossFitting:
         return self.evidence_of(slice(self.num_folds, None))[self.reports.nodes, 0]
 
     @cached_property
+    def priors(self) -> Tensor:
+        """Class prior of each training set, [K + 1, classes].
+
+        One prior for all would have seen the reports that a training set leaves out. With many classes and weak
+        reports, its noise would be taken for evidence: over-reported classes are named by more of them.
+        """
+        folds = [self.folds.masked_fill(self.folds == fold, -1) for fold in range(self.num_folds)]
+        return torch.stack([*(replace(self, folds=each).reports.prior for each in folds), self.reports.prior])
+
+    @property
+    def own_priors(self) -> Tensor:
+        """Class prior of each view's training sets, [1, K + 1, classes] or [nodes, 1, classes] as the plan keeps."""
+        return self.priors[self.own_sets].unsqueeze(1) if self.plan.own_only else self.priors.unsqueeze(0)
+
+    @cached_property
     def own_sets(self) -> Tensor:
         """Training set without each node's own report [nodes]: the last one for a node without a report."""
         return self.folds.masked_fill(self.folds < 0, self.num_folds)

@@ -13,7 +13,7 @@ from veilgraph.models.veil.cross_fitting import any_features, max_folds
 from veilgraph.models.veil.fit_plan import FitPlan
 from veilgraph.reconstruct.operators import operators_of
 
-_VIEWS = 16
+_VIEWS = 17
 """Number of views without public attributes, each of which leaves one array of log-probabilities."""
 
 _VIEWS_OF_RELATION = 2

@@ -12,11 +12,12 @@ from veilgraph.distributed.communicator import Communicator
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.veil.contamination import Contamination
 from veilgraph.models.veil.degree_columns import degree_columns
-from veilgraph.privacy.frequency import estimate_frequencies
-from veilgraph.reconstruct.labels import project_to_simplex
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
-_PSEUDO_REPORTS = 100.0
+_PSEUDO_PEOPLE, _STEPS, _TINY = 10.0, 500, 1e-300
+
+_UNEQUAL = 2.0
+"""Ratio of the largest class to the smallest, as expected, from which on sizes tell classes apart."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,23 +98,50 @@ class LabelReports:
     def report_shares(self) -> Tensor:
         """Share of the randomized reports that name each class [classes]; the shares sum to w."""
         counts = torch.bincount(self.reported_classes.flatten(), minlength=self.num_classes)
-        shares = self.communicator.all_reduce_sum(counts) / self.num_reports
+        shares = self.communicator.all_reduce_sum(counts) / max(1, self.num_reports)
         return shares if self.contamination is None else self.contamination.honest_shares(shares)
 
     @cached_property
     def prior(self) -> Tensor:
-        r"""Class prior [classes]: the debiased shares, shrunk towards equal shares.
+        r"""Class prior [classes]: the most likely shares, nearer to equal ones where noise explains the difference.
 
-        .. math:: \pi \propto n_e \tilde\pi + 100 / c, \qquad n_e = |L| (p - q)^2 / (q (1 - q))
-
-        n_e is the effective sample size: the number of true labels that would estimate the shares equally well.
+        .. math:: \pi = \frac1c + \sqrt{k} \left( \hat\pi - \frac1c \right), \qquad
+            k = 1 - \frac{\text{variance of noise}}{\text{variance of the shares of reports}}
         """
-        channel = self.perturbed.label_mechanism.channel
-        mean = self.set_size / self.num_classes
-        deviation = self.report_shares - mean
-        chance = float((self.report_shares * (1 - self.report_shares)).sum()) / self.num_reports
-        kept = max(0.0, 1 - chance / max(float(deviation.square().sum()), 1e-12))
-        estimate = project_to_simplex(estimate_frequencies(mean + kept * deviation, channel))
-        noise = max(self.other * (1 - self.other), 0.01)
-        size = self.num_reports * float(channel.gain) ** 2 / noise
-        return (size * estimate + _PSEUDO_REPORTS / self.num_classes) / (size + _PSEUDO_REPORTS)
+        return self._towards_equal(self._kept_variance**0.5)
+
+    @property
+    def sizes_are_alike(self) -> bool:
+        """Whether no class seems twice as large as another, beyond what noise explains."""
+        expected = self._towards_equal(self._kept_variance)
+        return float(expected.max()) < _UNEQUAL * float(expected.min())
+
+    def _towards_equal(self, kept: float) -> Tensor:
+        return torch.lerp(torch.full_like(self.likely_shares, 1 / self.num_classes), self.likely_shares, kept)
+
+    @cached_property
+    def _kept_variance(self) -> float:
+        """Share k of the variance of report shares that noise does not explain (James and Stein 1961)."""
+        variance = float((self.report_shares - self.set_size / self.num_classes).square().sum())
+        noise = float((self.report_shares * (1 - self.report_shares)).sum()) / max(1, self.num_reports)
+        return max(0.0, 1 - noise / max(variance, 1e-12))
+
+    @cached_property
+    def likely_shares(self) -> Tensor:
+        r"""The most likely class shares [classes], after ten people are added who are spread evenly.
+
+        .. math:: \max_\pi \sum_x \lambda |L| f'_x \ln (q + (p - q) \pi_x) + \frac{10}{c} \ln \pi_x,
+            \qquad \lambda = \frac{c - 1}{c - w}
+
+        f' are the shares of reports that name each class. With one class in a report this is its likelihood; with w it
+        has as much information about shares that are nearly equal. Estimates without bias are often below 0 where
+        reports are weak. The most likely shares are not, and are nearer to the true ones.
+        """
+        classes = self.num_classes
+        weighted = self.report_shares.double() * (self.num_reports * (classes - 1) / (classes - self.set_size))
+        table = torch.eye(classes).to(weighted) * (self.keep - self.other) + self.other
+        shares = torch.full_like(weighted, 1 / classes)
+        for _ in range(_STEPS):
+            found = shares * (table @ (weighted / (table @ shares).clamp(min=_TINY)))
+            shares = (found + _PSEUDO_PEOPLE / classes) / (found.sum() + _PSEUDO_PEOPLE)
+        return shares.float()

@@ -78,7 +78,8 @@ class Veil(Method):
     - personalised PageRank of the label reports at eight ranges;
     - belief propagation at two strengths, the stronger one after three numbers of iterations. It uses a class
       affinity learned from edges, where classes do more than attract themselves equally;
-    - belief propagation of a stochastic block model with a learned attraction and the field of the non-edges;
+    - belief propagation of two stochastic block models with the field of the non-edges: one with a learned attraction,
+      one that learns the affinity and the degrees of classes;
     - a mixture over communities of all sizes;
     - logistic regression on the leading 16 and 64 eigenvectors of the graph, which needs no homophily;
     - with `Graph.links`, the block model and communities of each of its `relations`;
@@ -518,22 +519,14 @@ def _pooled(
 def _posterior(pooled: Tensor, labels: CrossFitting) -> NDArray[np.float32]:
     """Return class probabilities [nodes, classes] from the pool and each node's own label report."""
     nodes, final = labels.reports.nodes, pooled[:, -1].clone()
-    final[nodes] = labels.out_of_fold(pooled) + labels.report_evidence
+    final[nodes] = labels.out_of_fold(pooled) - _prior_without_fold(labels) + labels.report_evidence
     probabilities: NDArray[np.float32] = log_softmax(final).exp().cpu().numpy()
     return probabilities
 
 
 def _prior_without_fold(labels: CrossFitting) -> Tensor:
-    """Return ln of the class prior without a report's fold, relative to that of all reports, [reports, classes].
-
-    Views share one class prior, which has seen every report. Where classes are many, its noise would be taken for
-    coverage: over-reported classes are in more sets, and more reports name them.
-    """
-    if labels.num_folds == 1:
-        return torch.zeros_like(labels.reports.prior)
-    folds = [labels.folds.masked_fill(labels.folds == fold, -1) for fold in range(labels.num_folds)]
-    shifts = torch.stack([(replace(labels, folds=each).reports.prior / labels.reports.prior).log() for each in folds])
-    return shifts[labels.folds[labels.reports.nodes]]
+    """Return ln of the class prior without a report's fold, relative to that of all reports, [reports, classes]."""
+    return (labels.priors / labels.reports.prior).log()[labels.folds[labels.reports.nodes]]
 
 
 def _calibrate_sets(pooled: Tensor, labels: CrossFitting) -> ConformalSets:
@@ -544,7 +537,7 @@ def _calibrate_sets(pooled: Tensor, labels: CrossFitting) -> ConformalSets:
         shares = lies.shares_at(labels.reports.degrees[nodes]).double().unsqueeze(1)
         named = (named - shares * torch.tensor(lies.named_shares).to(named)) / (1 - shares)
     return calibrate_sets(
-        (labels.out_of_fold(pooled).double() + _prior_without_fold(labels)).softmax(dim=1).cpu().numpy(),
+        labels.out_of_fold(pooled).double().softmax(dim=1).cpu().numpy(),
         named.cpu().numpy(),
         perturbed.label_mechanism,
         reporting=perturbed.has_label,

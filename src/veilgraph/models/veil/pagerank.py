@@ -85,7 +85,7 @@ class PageRankView:
         sharpness, caution = parameters
         sizes = self.effective_sizes.unsqueeze(2)
         trust = sizes / (sizes + caution * self.reports_needed)
-        return log_softmax(prior.log() + (sharpness * len(prior) * trust) * self.excess)
+        return log_softmax(prior.log() + (sharpness * prior.shape[-1] * trust) * self.excess)
 
 
 def pagerank_views(labels: CrossFitting, operators: GraphOperators, *, seed: int) -> dict[Range, PageRankView]:

@@ -55,7 +55,7 @@ def spectral_views(labels: CrossFitting, operators: GraphOperators) -> dict[str,
 
 
 def _view(columns: Rows, labels: CrossFitting) -> View:
-    return BeliefView.of_model(logistic_log_posterior(columns, labels))
+    return BeliefView.of_model(logistic_log_posterior(columns, labels) - labels.reports.prior.log())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ from veilgraph.graph import Graph
 from veilgraph.graph.relations import relations
 from veilgraph.models.veil.attribute_views import attribute_views
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
-from veilgraph.models.veil.block_model import block_model_log_posterior
+from veilgraph.models.veil.block_model import block_model_log_posterior, degree_model_log_posterior
 from veilgraph.models.veil.calibration import BeliefView, View
 from veilgraph.models.veil.class_affinity import ClassAffinity, estimate_class_affinity
 from veilgraph.models.veil.communities import community_log_posterior
@@ -42,6 +42,9 @@ COMMUNITIES = "communities"
 
 OF = " of "
 """What stands between the name of a view and that of the relation whose graph it is about."""
+
+DEGREES = "block model with degrees"
+"""Name of the view of the block model whose classes differ in affinity and degree."""
 
 _ATTRIBUTES = "public attributes"
 _MAX_STRENGTH = 0.9
@@ -83,6 +86,7 @@ def read_views(
     related = relations(labels.perturbed.graph) if related is None else related
     kinds: dict[str, Callable[[], dict[str, View]]] = {
         "block model": partial(_block_view, labels, affinity),
+        DEGREES: partial(_degree_view, labels, affinity),
         "strong beliefs": partial(_strong_views, labels, affinity),
         "weak beliefs": partial(_weak_view, labels),
         "spectral": partial(spectral_views, labels, operators),
@@ -104,7 +108,7 @@ def read_views(
         return remember(kind, partial(computed, kind))
 
     found = dict(zip(kinds, map_in_threads(kept, list(kinds), "Veil, kinds of views", at_once=at_once), strict=True))
-    own = ("PageRank", "weak beliefs", "strong beliefs", "block model", "spectral", COMMUNITIES)
+    own = ("PageRank", "weak beliefs", "strong beliefs", "block model", DEGREES, "spectral", COMMUNITIES)
     order = (*own, *related, _ATTRIBUTES)
     return {name: each for kind in order for name, each in found.get(kind, {}).items()}
 
@@ -129,11 +133,19 @@ def _relation_views(relation: str, labels: CrossFitting) -> dict[str, View]:
 
 
 def _block_view(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
-    return {"block model": BeliefView.of_model(block_model_log_posterior(labels, affinity))}
+    return {"block model": _model_view(block_model_log_posterior(labels, affinity), labels)}
+
+
+def _degree_view(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
+    return {DEGREES: _model_view(degree_model_log_posterior(labels, affinity), labels)}
 
 
 def _community_view(labels: CrossFitting, operators: GraphOperators) -> dict[str, View]:
-    return {COMMUNITIES: BeliefView.of_model(community_log_posterior(labels, operators))}
+    return {COMMUNITIES: _model_view(community_log_posterior(labels, operators), labels)}
+
+
+def _model_view(log_posterior: Tensor, labels: CrossFitting) -> View:
+    return BeliefView.of_model(log_posterior - labels.reports.prior.log())
 
 
 def _pagerank_views(labels: CrossFitting, operators: GraphOperators, seed: int) -> dict[str, View]:
@@ -153,7 +165,10 @@ def _weak_view(labels: CrossFitting) -> dict[str, View]:
 def _strong_views(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
     counts = iteration_counts(labels.reports.operators)
     found = _propagated(labels, _strong_propagation(labels, affinity), list(counts.values()))
-    return {f"beliefs strong {multiple}": BeliefView(beliefs) for multiple, beliefs in zip(counts, found, strict=True)}
+    prior = labels.reports.prior.log()
+    return {
+        f"beliefs strong {multiple}": BeliefView(each - prior) for multiple, each in zip(counts, found, strict=True)
+    }
 
 
 def _propagated(labels: CrossFitting, propagation: BeliefPropagation, counts: Sequence[int]) -> list[Tensor]:
