@@ -144,9 +144,9 @@ def finished(path: Path) -> dict[tuple[str, float, int], dict[str, Any]]:
     return cells
 
 
-def add_options(parser: argparse.ArgumentParser, *, out: str) -> None:
-    """Add what a study of public attributes can be told."""
-    parser.add_argument("--datasets", type=Path, required=True, help="folder of graphs, .npz, and of people/")
+def add_options(parser: argparse.ArgumentParser, *, out: str, drawn: bool = False) -> None:
+    """Add what a study of cells can be told; one on drawn graphs alone reads no folder."""
+    parser.add_argument("--datasets", type=Path, required=not drawn, help="folder of graphs, .npz, and of people/")
     parser.add_argument("--only", nargs="+", default=None, help="names of the data; default: all of the folder")
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 2.0, 4.0])
     parser.add_argument("--first-seed", type=int, default=0)
