@@ -289,13 +289,10 @@ def plan_collection(
         raise RunError(f"total_epsilon is {total_epsilon}: without a limit there is nothing to divide")
     offered = _candidates(schema, total_epsilon)
     candidates = [*offered, *_at_half(schema, total_epsilon)]
-    graph = replace(graph, links=None)  # simulated labels follow who is linked, and nothing else that is known of links
-    nodes = _part(graph, schema, seed, max_entries)
-    part = graph if nodes is None else graph.renumbered(np.where(nodes, nodes.cumsum() - 1, -1), None, int(nodes.sum()))
+    part, known = _simulated_on(graph, beliefs.public, schema, seed, max_entries)
     progress("labels on the graph", 0, 1)
     scenarios = _draw_scenarios(part, schema, beliefs, seed)
     compared = [round((i + 0.5) * NUM_SCENARIOS / NUM_COMPARED - 0.5) for i in range(NUM_COMPARED)]
-    known = beliefs.public if nodes is None or beliefs.public is None else beliefs.public.select(nodes)
     told = [] if known is None else [scenarios[number].told(known, seed + number) for number in compared]
     total = len(compared) * len(candidates) + NUM_SCENARIOS - len(compared) + 2 * len(told)
 
@@ -378,6 +375,20 @@ def _at_half(schema: FeatureSchema, total: float) -> list[Candidate]:
 def _grr_fs(sizes: Sequence[int], epsilon: float) -> GRRFS:
     """Return GRR-FS with the m whose estimates have the least variance: all features."""
     return GRRFS(tuple(sizes), sampled=len(sizes), epsilon=epsilon / len(sizes))
+
+
+def _simulated_on(
+    graph: Graph, public: PublicAttributes | None, schema: FeatureSchema, seed: int, max_entries: int
+) -> tuple[Graph, PublicAttributes | None]:
+    """Return the graph of the simulations, or a part of it, and the public columns of its nodes.
+
+    Simulated labels follow who is linked, and nothing else that is known about links: it is left out.
+    """
+    nodes = _part(graph, schema, seed, max_entries)
+    if nodes is None:
+        return replace(graph, links=None), public
+    part = replace(graph, links=None).renumbered(np.where(nodes, nodes.cumsum() - 1, -1), None, int(nodes.sum()))
+    return part, None if public is None else public.select(nodes)
 
 
 def _part(graph: Graph, schema: FeatureSchema, seed: int, max_entries: int) -> NDArray[np.bool_] | None:
@@ -497,9 +508,8 @@ def _assumptions(
     scenarios: Sequence[_Drawn],
     beliefs: Beliefs,
 ) -> Iterator[str]:
-    where = (
-        "Simulated on your graph" if part is graph else f"Simulated on a part of your graph, {part.num_nodes:,} nodes"
-    )
+    whole = part.num_nodes == graph.num_nodes
+    where = "Simulated on your graph" if whole else f"Simulated on a part of your graph, {part.num_nodes:,} nodes"
     yield f"{where}: {NUM_SCENARIOS} draws of labels that vary smoothly over it, mixed with chance."
     drawn = _percents(_range_of([each.homophily for each in scenarios]))
     joined = f"edges join people of one of the {schema.num_classes} classes, whose sizes are random"
