@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -267,6 +267,8 @@ def test_a_method_follows_the_conventions_of_scikit_learn(
     copy = sklearn_base.clone(method)
     assert copy is not method
     assert copy.get_params() == method.get_params()
+    learned = [each for each in fields(method) if each.name.endswith("_")]  # type: ignore[arg-type]
+    assert not any(each.init or each.repr or each.compare for each in learned)
     with pytest.raises(exceptions.NotFittedError):
         validation.check_is_fitted(method)
     method.fit(perturbed, SPLIT)

@@ -106,3 +106,9 @@ def test_evidence_of_drawn_reports_follows_its_channel() -> None:
 def test_rows_that_are_not_reports_of_the_rounds_are_refused(reports: list[Any], message: str) -> None:
     with pytest.raises(DomainError, match=message):
         RoundEvidence(4, 2.0, 1.0, rounds=2).check_reports(np.array(reports))
+
+
+def test_the_parts_of_a_document_are_read_as_they_were_written() -> None:
+    series = RoundEvidence(3, 2.0, 1.0, rounds=4, values=2)
+    rounds = {**series.round_document, "count": 4, "values": 2}
+    assert RoundEvidence.read_series(series.document, 3, rounds) == series
