@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from veilgraph.datasets import csbm
+from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.experiments import simulate
-from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.shards import ShardGraph
-from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.models.veil.cross_fitting import CrossFitting, max_folds
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import SubsetSelection
 
@@ -33,6 +33,19 @@ def test_every_report_is_left_out_of_exactly_one_training_set() -> None:
     assert torch.equal(missing.sum(1), whole)
     assert (labels.out_of_fold(labels.reports_of(slice(None))) == 0).all()
     assert torch.equal(whole.sum(1) > 0, torch.from_numpy(labels.perturbed.has_label))
+
+
+@pytest.mark.parametrize(("edges", "folds"), [(116_508, 5), (116_509, 3)])
+def test_where_messages_are_more_than_four_million_there_are_fewer_folds(edges: int, folds: int) -> None:
+    # Both directions, three classes, five folds and all reports: 36 numbers for each edge of at most 2**22.
+    graph = Graph.from_edges([np.arange(edges), np.arange(1, edges + 1)], num_nodes=edges + 1)
+    private = csbm(400, num_classes=3, num_features=0)
+    labels = np.arange(edges + 1) % 3
+    features = np.zeros((edges + 1, 0), dtype=np.uint8)
+    people = PrivateGraph(name="path", graph=graph, schema=private.schema, features=features, labels=labels)
+    split = Split.random(edges + 1, seed=0)
+    path = simulate(people, PrivacyBudget(epsilon_y=1.0), split, rng=np.random.default_rng(0))
+    assert max_folds(path) == folds
 
 
 def test_folds_have_about_equal_size_and_none_is_empty_with_few_reports() -> None:
