@@ -188,7 +188,30 @@ def test_contacts_are_chosen_by_name_and_the_server_learns_no_name(page: Page, t
         assert page.complaints == []
 
 
-def test_the_names_are_asked_for_by_who_searches_and_forgotten_with_the_person(page: Page) -> None:
+def test_who_has_no_contacts_asks_for_the_names_as_everybody_does(page: Page) -> None:
+    """Else the collector would see, by name, whose list is empty."""
+    with serving_wave(waves_of(CLASS)[1]) as collector:
+        collector.contact_names = CONTACT_NAMES
+        asked = [("/v1/contact-names", None), ("/v1/contact-names/u0", "Bearer t0ken")]
+        ready(page, collector.url + INVITATION)
+        page.run("fetch('v1/campaign').then(() => { window.later = true; })")
+        page.until("window.later")
+        assert collector.names_asked == asked, "before a search, so that the time of the request tells nothing"
+        review(page, fill(""))
+        assert collector.names_asked == asked
+        # The same where the code is typed.
+        page.run("document.querySelector('#review .someone').click()")
+        collector.names_asked.clear()
+        for field, typed in {"node": "u2", "code": "c0de"}.items():
+            page.run(f"document.getElementById('{field}').value = '{typed}';")
+            page.run(f"document.getElementById('{field}').dispatchEvent(new Event('change'))")
+        page.run("window.later = false; setTimeout(() => { window.later = true; }, 300)")
+        page.until("window.later")
+        assert collector.names_asked == [("/v1/contact-names/u2", "Bearer c0de")]
+        assert page.complaints == []
+
+
+def test_the_names_are_asked_for_with_a_code_and_forgotten_with_the_person(page: Page) -> None:
     with serving_wave(waves_of(CLASS)[1]) as collector:
         collector.contact_names = CONTACT_NAMES
         ready(page, collector.url)

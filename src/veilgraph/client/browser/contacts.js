@@ -15,7 +15,7 @@ import { $, element, isolated, quoted } from "./elements.js";
 import { add, within } from "./epsilons.js";
 import { certainty, factor, level, likely, points, showFigure } from "./figures.js";
 import { textsOf } from "./form.js";
-import { forgetNames, named, searchField } from "./names.js";
+import { forgetNames, load, named, searchField } from "./names.js";
 import { readPublished, rowsIn, turnOf, unlistedIn, verifyWave } from "./neighbours.js";
 import { number, phrase, say, sentence } from "./wording.js";
 
@@ -236,6 +236,11 @@ function limitField() {
     element("p", { class: "quiet help", id: "contact-limit-help" }, ...phrase("contacts.limit.help")),
     input,
   );
+}
+
+/** Get the names to choose from, before anybody searches; who cannot have them is told when they search. */
+export async function prepare({ hasNames }, node, code) {
+  if (hasNames && node && code) await load(node, code).catch(() => null);
 }
 
 /** Forget who could be chosen: another person answers. */

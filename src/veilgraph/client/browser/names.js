@@ -7,11 +7,13 @@ import { phrase, say, sentence } from "./wording.js";
 
 const LISTED = 8; // matches at once
 
-let people = new Map(); // names by number; empty until the person searches
+let people = new Map(); // names by number; empty until they are loaded
+let loading = null;
 
 /** Forget the names: the next person of this device shows a code of their own. */
 export function forgetNames() {
   people = new Map();
+  loading = null;
 }
 
 /** Return somebody's name with the number, or what was typed alone. */
@@ -23,12 +25,19 @@ export const named = (number) => {
 /** Accents, cases and forms of one letter are the same to who searches. */
 const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
-async function load(node, code) {
-  if (people.size) return;
-  const names = await contactNames(node, code);
-  people = new Map(
-    names.map(([number, name]) => [number, { name, text: `${folded(name)} ${folded(number)}` }]),
-  );
+/** Load the names once. Who can answer does, with contacts or without: so the request does not tell which. */
+export async function load(node, code) {
+  const mine = (loading ??= contactNames(node, code));
+  try {
+    const names = await mine;
+    if (mine !== loading || people.size) return;
+    people = new Map(
+      names.map(([number, name]) => [number, { name, text: `${folded(name)} ${folded(number)}` }]),
+    );
+  } catch (error) {
+    if (mine === loading) loading = null;
+    throw error;
+  }
 }
 
 /** Return the numbers of those whose name or number has every word of what was typed. */

@@ -89,6 +89,7 @@ function listen() {
         await findTurn();
         if (!report && (turn !== before || findReport())) render();
         else showPoints();
+        prepare();
       }),
     );
   $("limit").addEventListener("change", () =>
@@ -225,6 +226,12 @@ function render() {
   askForCode();
   showTurn(isOthers);
   showProblem();
+  prepare();
+}
+
+/** Get names to choose from before anybody searches, so that a search is no sign of contacts. */
+function prepare() {
+  if (contacts && !$("form").hidden) contacts.prepare(question, node(), code());
 }
 
 /** Say to a person whom this round does not ask which one does. */
@@ -354,6 +361,7 @@ function leaveOut() {
 /** Let the person look at their answers again; nothing is drawn yet. */
 async function check() {
   clearProblem();
+  prepare();
   await findTurn();
   if (contacts && !isForOthers()) await contacts.showUnlisted(question);
   isChecking = true;
@@ -419,7 +427,8 @@ const UNASKED = { "problem.code": "problem.code.first", "problem.unreachable": "
 /**
  * Draw nothing for a person who has answered, on another device or before this one forgot it.
  *
- * The collector is asked now, and not before: who only reads the page is not known by name.
+ * The collector is asked now, and not before: who only reads the page is not known by name, unless a list of
+ * names is loaded (`prepare`).
  */
 async function checkUnanswered(name) {
   $("draw").disabled = true;
