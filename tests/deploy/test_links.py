@@ -18,7 +18,7 @@ from veilgraph.client.campaign import read_campaign
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import csbm
 from veilgraph.deploy import Model, TrainingOptions, complete_card, open_source, predict_nodes, train
-from veilgraph.errors import FitError, GraphError
+from veilgraph.errors import CampaignError, FitError, GraphError
 from veilgraph.experiments.simulation import randomize_labels, simulated_collection
 from veilgraph.graph import Graph, Split
 
@@ -68,6 +68,14 @@ def test_a_campaign_is_on_links_with_their_weights(folder: Path) -> None:
     plain = Graph.from_edges(PRIVATE.graph.edges, NODES, node_ids=NAMES)
     with pytest.raises(GraphError, match="is not the campaign's"):
         open_source(campaign, plain, store=f"sqlite:///{folder}/reports.db").read()
+
+
+def test_a_notice_that_does_not_tell_people_is_refused(folder: Path) -> None:
+    campaign = Campaign.from_json((folder / "campaign.json").read_text())
+    silent = replace(campaign, notice=replace(campaign.notice, public=()))
+    assert silent.id == campaign.id
+    with pytest.raises(CampaignError, match="says how strong links are, and the notice does not tell people"):
+        open_source(silent, GRAPH, store=f"sqlite:///{folder}/reports.db").read()
 
 
 def test_the_card_says_what_they_brought(folder: Path) -> None:

@@ -141,6 +141,12 @@ def test_shards_hold_them_as_numbers_and_a_training_reads_them(folder: Path, tmp
         public["department"].groups()
 
 
+def test_a_training_reads_no_column_of_shards_that_the_notice_no_longer_tells(folder: Path, tmp_path: Path) -> None:
+    campaign, shards = Campaign.from_json((folder / "campaign.json").read_bytes()), shards_of(folder, tmp_path / "s")
+    told_less = replace(campaign, notice=replace(campaign.notice, public=(), version=2))
+    assert open_source(told_less, shards).read().perturbed.public is None
+
+
 def test_shards_without_them_are_refused_with_the_remedy(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(
         GraphError, match=r"public columns are declared \(department\): give the table of people, which"

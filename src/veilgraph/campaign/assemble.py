@@ -13,6 +13,7 @@ from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.errors import CampaignError, GraphError
 from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.graph.links import told_about_links
 from veilgraph.privacy.mechanisms import GRRFS, JointGRR, LabelMechanism, LongitudinalFeatures, RoundEvidence
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 from veilgraph.privacy.mechanisms.round_evidence import NO_REPORT
@@ -142,11 +143,16 @@ def perturbed_graph_of_codes(campaign: Campaign, graph: Graph, codes: ReportCode
 
 
 def check_graph(campaign: Campaign, graph: Graph) -> Graph:
-    """Return `graph` if the campaign was made for it."""
+    """Return `graph` if the campaign was made for it, and told people what is known about its links."""
     if graph.fingerprint != campaign.graph_sha256:
         raise GraphError(
             f"the graph ({graph.num_nodes} nodes) is not the campaign's ({campaign.nodes} nodes): "
             "give the tables that 'veilgraph init' was given"
+        )
+    if untold := sorted({column.name for column in set(told_about_links(graph.links)) - set(campaign.notice.public)}):
+        raise CampaignError(
+            f"the table of links says {untold[0]}, and the notice does not tell people: put it back among the public "
+            "columns of the notice, or begin another campaign without it"
         )
     return graph
 

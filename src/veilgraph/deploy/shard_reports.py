@@ -244,7 +244,7 @@ class SharedReports:
         homes = ShardHomes(folder=folder, exchange=exchange)
         if exchange.world_size == 1:
             perturbed = perturbed_from_shards(campaign, folder, folder.graph())
-            perturbed = replace(perturbed, public=_public(folder, range(folder.parts)))
+            perturbed = replace(perturbed, public=_public(campaign, folder, range(folder.parts)))
             return cls(perturbed=perturbed, homes=homes, to_homes=lambda rows: rows)
         part = ShardPart.read(folder, exchange)
         codes = [read_shard_codes(folder, shard, folder.nodes(shard).keys, campaign) for shard in part.homes.shards]
@@ -254,18 +254,22 @@ class SharedReports:
         }
         here = replace(codes[0], **arrays)
         del codes, arrays
-        public = _public(folder, part.homes.shards, part.from_homes)
+        public = _public(campaign, folder, part.homes.shards, part.from_homes)
         perturbed = replace(perturbed_graph_of_codes(campaign, part.graph_part(bag_counts), here), public=public)
         return cls(perturbed=perturbed, homes=homes, to_homes=_WayHome(part.homes, part.rows.numbers))
 
 
 def _public(
-    folder: ShardFolder, shards: Sequence[int], moved: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
+    campaign: Campaign,
+    folder: ShardFolder,
+    shards: Sequence[int],
+    moved: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
 ) -> PublicAttributes | None:
-    """Read the public columns of some shards, moved to where their nodes belong; None if the folder has none."""
-    if not folder.public_names:
+    """Read the campaign's public columns of some shards, moved to where their nodes belong; None if it has none."""
+    told = {column.name for column in campaign.schema.public}  # the folder may have some of an earlier notice
+    if not told:
         return None
-    parts = [folder.public(shard) for shard in shards]
+    parts = [[each for each in folder.public(shard) if each.name in told] for shard in shards]
     return PublicAttributes(tuple(EncodedColumn.joined(each, moved) for each in zip(*parts, strict=True)))
 
 
