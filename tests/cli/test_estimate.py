@@ -70,6 +70,16 @@ def test_words_say_who_did_not_report_how_many_intervals_miss_and_what_is_not_sa
     assert "all people" in said
 
 
+def test_of_two_answers_a_model_narrows_the_one_interval_that_is_printed(collected: Collected) -> None:
+    from veilgraph.cli.estimate import _conditions
+    from veilgraph.deploy.group_shares import estimate_shares
+
+    found = estimate_shares(collected.perturbed)
+    first = replace(found.shares[0], assisted=True)
+    two = replace(found, shares=(first, replace(first, name="other")))
+    assert list(_conditions(two))[-1] == "Predictions of a model narrow 1 of 1 interval."
+
+
 def test_a_number_with_many_values_is_taken_in_bands(collected: Collected, capsys: Capture) -> None:
     assert estimate(collected, "--by", "year", "--reports-only", "--json") == 0
     groups = {share["group"] for share in json.loads(capsys.readouterr().out)["shares"]}

@@ -134,12 +134,10 @@ def test_a_command_without_a_collection_says_how_to_begin_one(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["serve", "train", "predict"])
+@pytest.mark.parametrize("command", ["serve", "train"])
 def test_a_file_that_the_folder_has_is_not_named_again(tmp_path: Path, command: str, capsys: Capture) -> None:
     assert main(words(tmp_path, rounds=2)) == 0
-    out = ["--out", str(tmp_path / "out.csv")] if command == "predict" else []
-    model = ["--model", str(tmp_path)] if command == "predict" else []
-    assert main([command, str(tmp_path / "health"), "--graph", "links.csv", *out, *model]) == 2
+    assert main([command, str(tmp_path / "health"), "--graph", "links.csv"]) == 2
     assert "has this file: leave --graph out" in capsys.readouterr().err
 
 
@@ -176,6 +174,16 @@ def test_six_commands_lead_to_a_prediction(tmp_path: Path, capsys: Capture) -> N
     rows = list(csv.DictReader((model / "predictions.csv").read_text(encoding="utf-8").splitlines()))
     assert len(rows) == PEOPLE
     assert {row["class"] for row in rows} <= {"no", "yes"}
+    today, who = tmp_path / "today.csv", rows[0]["id"]
+    today.write_text(f"{(folder / 'links.csv').read_text(encoding='utf-8').rstrip()}\nlate;{who}\n", encoding="utf-8")
+    people = tmp_path / "people-today.csv"
+    people.write_text("\n".join(["id", *(row["id"] for row in rows), "late", ""]), encoding="utf-8")
+    named = ["--graph", str(today), "--nodes", str(people), "--out", str(tmp_path / "late.csv")]
+    assert main(["predict", str(folder), *named]) == 0
+    found = csv.DictReader((tmp_path / "late.csv").read_text(encoding="utf-8").splitlines())
+    (late,) = [row for row in found if row["id"] == "late"]
+    assert (late["reported"], late["class"] in {"no", "yes"}) == ("False", True)
+    assert (folder / "links.csv").read_text(encoding="utf-8").count("late") == 0
 
 
 def _last_json(capsys: Capture) -> str:

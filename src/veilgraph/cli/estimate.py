@@ -156,8 +156,8 @@ def _conditions(found: GroupShares) -> Iterator[str]:
             f"Each interval holds with {found.level:.0%}: of {found.statements} statements about {missing:.1f} miss. "
             f"The intervals 'together' hold all at once with {found.level:.0%}."
         )
-    if assisted := sum(share.assisted for share in found.shares):
-        yield f"Predictions of a model narrow {assisted} of {counted(len(found.shares), 'interval')}."
+    if assisted := sum(share.assisted for share in found.told):
+        yield f"Predictions of a model narrow {assisted} of {counted(len(found.told), 'interval')}."
 
 
 def _small(found: GroupShares) -> str:

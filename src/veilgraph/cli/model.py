@@ -319,7 +319,7 @@ def predict(
         model = home.models.newest
     if model is None:
         raise RunError(f"{collection.folder} has no model yet: run 'veilgraph train {collection.folder}'")
-    files = collection.graph_files()
+    files = collection.graph_files(newer=True)
     is_shards = files.graph.is_dir() and answers.who.only is None and not out.suffix
     with needs_extra("server"):
         _start_workers(files.graph)

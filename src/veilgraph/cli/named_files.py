@@ -59,10 +59,16 @@ class GraphOptions:
     ] = None
     graph: Annotated[
         Path | None,
-        typer.Option(help="Without FOLDER: edge table of the public graph, .csv or .parquet, or folder of shards."),
+        typer.Option(
+            help="Without FOLDER, or newer for 'predict': edge table of the public graph, .csv or .parquet, or folder "
+            "of shards."
+        ),
     ] = None
     nodes: Annotated[
-        Path | None, typer.Option(help="Without FOLDER: node table with a column 'id', if some nodes have no edge.")
+        Path | None,
+        typer.Option(
+            help="Without FOLDER, or newer for 'predict': node table with a column 'id', if some nodes have no edge."
+        ),
     ] = None
     store: StoreOption = None
 
@@ -77,8 +83,12 @@ class GraphOptions:
         home = self.collection
         return self.folder if home is None else home.campaign_file
 
-    def graph_files(self) -> GraphFiles:
-        """Return people, links and reports; refuse files that are named twice or not at all."""
+    def graph_files(self, *, newer: bool = False) -> GraphFiles:
+        """Return people, links and reports; refuse files that are named twice or not at all.
+
+        Args:
+            newer: whether named tables may take the place of the folder's, such as those with people who joined later.
+        """
         home = self.collection
         if home is None:
             if self.graph is None:
@@ -87,10 +97,10 @@ class GraphOptions:
                 )
             return GraphFiles(graph=self.graph, nodes=self.nodes, store=self.store)
         for name in ("graph", "nodes"):
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not None and not newer:
                 raise RunError(f"{self.folder} has this file: leave --{name} out")
         graph, nodes = home.graph_files
-        return GraphFiles(graph=graph, nodes=nodes, store=self.store or home.store.url)
+        return GraphFiles(graph=self.graph or graph, nodes=self.nodes or nodes, store=self.store or home.store.url)
 
     def files(self) -> CollectionFiles:
         """Return all files; refuse those that are named twice or not at all."""
