@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import DomainError, GraphError
@@ -18,6 +19,19 @@ from veilgraph.privacy.schema import FeatureSchema
 
 PRIVATE = csbm(80, num_classes=3, num_features=4, seed=0)
 BUDGET = PrivacyBudget(1.0, 1.0, 2)
+
+
+def test_labels_are_codes_and_no_numbers_that_are_rounded_to_some() -> None:
+    """1.7 became class 1, and -0.5 class 0."""
+    schema = PRIVATE.schema.label_alone
+    for labels, message in [(PRIVATE.labels + 0.7, "y is of type float64: give class codes"), (None, "has no 'y'")]:
+        data = records()
+        data.y = None if labels is None else torch.from_numpy(labels)
+        with pytest.raises(GraphError, match=message):
+            PrivateGraph.from_data(data, schema)
+    dense, data = PrivateGraph.from_data(records(), PRIVATE.schema), records()
+    data.x = data.x.to_sparse()
+    assert np.array_equal(PrivateGraph.from_data(data, PRIVATE.schema).features, dense.features)
 
 
 def records(**masks: Any) -> Any:

@@ -391,6 +391,8 @@ def test_public_columns_are_kept_by_a_file_in_the_order_of_their_names(tmp_path:
             "'calls': its kind is 'link'; what is known about links is in the table",
         ),
         ('[[columns]]\nname = "age"\n[[public]]\nname = "age "', "'age' is asked and 'age ' is public"),
+        ('[[columns]]\nname = "is_ill"\n[[public]]\nname = "Is ill?"', "'is_ill' is asked and 'Is ill\\?' is public"),
+        ('[[columns]]\nname = "ill"\n[[public]]\nname = "İLL"', "'ill' is asked and 'İLL' is public"),
         ("[[public]]\nname = 1", "every public column needs a name"),
         ('[[public]]\nname = "age"\nsize = 3', "public column 'age': unknown key 'size'"),
         ('[[public]]\nname = "age"\nkind = "colour"', "kind is 'colour'; use number, category, date or embedding"),

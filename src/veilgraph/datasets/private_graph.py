@@ -70,7 +70,9 @@ class PrivateGraph:
             name: name of the data set.
         """
         nodes, width = int(data.num_nodes), len(schema.columns)
-        x = np.zeros((nodes, 0)) if not width else np.asarray(data.x.cpu().numpy())
+        y, x = _dense(data, "y"), _dense(data, "x") if width else np.zeros((nodes, 0))
+        if y.dtype.kind not in "biu":
+            raise GraphError(f"y is of type {y.dtype}: give class codes as integers, and -1 for no label")
         if x.shape != (nodes, width):
             raise GraphError(f"x has shape {x.shape}: the schema declares {width} columns, and there are {nodes} nodes")
         columns = {column.name: x[:, place] for place, column in enumerate(schema.columns)}
@@ -79,7 +81,7 @@ class PrivateGraph:
             graph=Graph.from_data(data),
             schema=schema,
             features=schema.encode(columns) if width else x.astype(schema.code_dtype),
-            labels=data.y.cpu().numpy().astype(np.int64),
+            labels=y.astype(np.int64),
         )
 
     @property
@@ -119,6 +121,14 @@ class PrivateGraph:
 
     def __repr__(self) -> str:
         return f"PrivateGraph('{self.name}', {self.graph}, {self.schema.num_features} features, <private>)"
+
+
+def _dense(data: Any, name: str) -> NDArray[Any]:
+    """Return a tensor of PyG data as an array; refuse one that is missing or sparse."""
+    tensor = getattr(data, name, None)
+    if tensor is None:
+        raise GraphError(f"the data has no '{name}': set it to a tensor with one row for each node")
+    return np.asarray((tensor.to_dense() if getattr(tensor, "is_sparse", False) else tensor).cpu().numpy())
 
 
 def from_tables(

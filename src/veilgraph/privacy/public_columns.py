@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -60,20 +61,26 @@ def of_people(columns: Iterable[PublicColumn]) -> tuple[PublicColumn, ...]:
 
 
 def check_not_asked(asked: Iterable[str], public: Iterable[PublicColumn]) -> None:
-    """Refuse a column that is asked and public, also if its name is in other letters: `age` and `Age` are one thing.
+    """Refuse a column that is asked and public, also in other letters: `is_ill` and `Is ill` are one thing.
 
     >>> check_not_asked(["age"], [PublicColumn(name="Age")])
     Traceback (most recent call last):
     veilgraph.errors.SchemaError: 'age' is asked and 'Age' is public: what is known without asking costs no epsilon, \
 so take one of the two out of the schema
     """
-    known = {look(column.name).casefold(): column.name for column in public}
+    known = {_meant(column.name): column.name for column in public}
     for name in asked:
-        if (other := known.get(look(name).casefold())) is not None:
+        if (other := known.get(_meant(name))) is not None:
             raise SchemaError(
                 f"'{name}' is asked and '{other}' is public: what is known without asking costs no epsilon, so take "
                 "one of the two out of the schema"
             )
+
+
+def _meant(name: str) -> str:
+    """Return a name without cases, spaces and punctuation; a name that has nothing else stays."""
+    plain = look(look(name).casefold())
+    return "".join(letter for letter in plain if unicodedata.category(letter)[0] not in "PZ") or plain
 
 
 def parse_public(stated: object) -> tuple[PublicColumn, ...]:
