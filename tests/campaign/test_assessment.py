@@ -46,7 +46,7 @@ def test_what_cannot_be_estimated_is_said() -> None:
 
 
 def test_reports_that_were_not_randomized_come_first_and_survive_the_file() -> None:
-    liars = "About 20% of the label reports were not randomized; most name 'no'. The model allows for them."
+    liars = "About 20% of the label reports look as if they were not randomized; most name 'no'."
     found = replace(FOUND, contamination=liars)
     assert found.sentences == [liars, *FOUND.sentences]
     assert replace(found, accuracy=None).sentences[0] == liars

@@ -21,17 +21,22 @@ from tests.support.trained import parameters_of, train_files, train_reports
 from veilgraph.campaign.assemble import reports_of
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
+from veilgraph.datasets import csbm
 from veilgraph.deploy import GivenReports, Model, TrainingOptions, train
 from veilgraph.deploy.held_out_labels import HeldOutLabels
 from veilgraph.deploy.sources import split_reports
+from veilgraph.deploy.training import contamination_facts
 from veilgraph.deploy.training_options import method_for_campaign
 from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
-from veilgraph.graph import PerturbedGraph
-from veilgraph.models import RGNN
+from veilgraph.experiments.simulation import simulate
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.models import RGNN, LabelVeil
 from veilgraph.models.base import FitTask
 from veilgraph.models.engine.backbones import HIDDEN
 from veilgraph.models.veil.contamination import Contamination
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection
 from veilgraph.progress import Progress, Watch, no_progress, unwatched
 
@@ -271,10 +276,29 @@ def test_reports_that_were_not_randomized_are_measured_in_print_and_in_the_folde
     assert list(found["targets"]) == [first]
     # Half of the reports name the class, a quarter without lies: the standard error of a share of liars.
     assert found["share"] == pytest.approx(1 / 3, abs=4 * (0.25 / len(labelled)) ** 0.5 / 0.75)
-    assert f"of the label reports were not randomized; most name '{first}'." in found["sentence"]
+    assert f"of the label reports look as if they were not randomized; most name '{first}'." in found["sentence"]
     assert found["sentence"] in capsys.readouterr().out
     assert main(["status", *files, "--out", str(tmp_path / "assessment.json"), "--set", "device=cpu"]) == 0
     assert found["sentence"] in capsys.readouterr().out
+
+
+def test_of_honest_people_who_look_like_liars_the_accuracy_if_they_are_honest_is_told() -> None:
+    """A fifth of the people have the last class wherever they are; all of them are honest."""
+    made = csbm(600, num_classes=4, homophily=0.9, seed=0)
+    rng = np.random.default_rng(0)
+    private = replace(made, labels=np.where(rng.random(600) < 0.2, 3, made.labels))
+    split = Split.random(600, seed=0)
+    reports = simulate(private, PrivacyBudget(epsilon_y=4.0), split, rng=rng)
+    veil = LabelVeil().fit(reports, split)
+    found, judged = contamination_facts(veil, "abcd", reports), veil.unused_reports(reports)
+    assert found is not None
+    assert judged is not None
+    right = float((judged.predicted == private.labels[judged.nodes]).mean())
+    assert judged.accuracy().low > right  # what is taken as true promises too much
+    honest = Estimate(**found["accuracy_if_honest"])
+    assert honest.value is not None
+    assert abs(honest.value - right) < honest.high - honest.low  # about four standard errors
+    assert found["sentence"].endswith(f"if every report is honest, the model is right for {honest.text}.")
 
 
 def test_honest_reports_raise_no_alarm_and_nothing_is_compared_unless_declared(

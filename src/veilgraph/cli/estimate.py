@@ -115,7 +115,7 @@ def _in_words(
     if found.unstated or not found.shares:
         yield _small(found)
     if contamination is not None:
-        yield f"{contamination['sentence']} So do these shares, which take that figure as known."
+        yield f"{contamination['sentence']} With --reports-only, shares take every report as honest."
     for file in files:
         yield f"Written: {file}"
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from veilgraph.campaign import Campaign
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.screening import screen
 from veilgraph.deploy.held_out_labels import HeldOutLabels
@@ -188,7 +188,7 @@ def _fit(method: Method, reports: CollectedReports, run: _Run, *, keeps: bool) -
         "processes": run.processes.world_size,
         "seed": options.seed,
         "resumed_after_epochs": checkpoint.epochs if isinstance(checkpoint, Checkpoint) else 0,
-        "contamination": _contamination_facts(method, reports.campaign),
+        "contamination": contamination_facts(method, reports.campaign.schema.classes, seen if keeps else None),
         "public": list(method.public_columns),
     }
     if not keeps:
@@ -301,14 +301,33 @@ def _forget_probabilities(method: Method) -> None:
         method.conformal_ = method.conformal_.without_nodes()
 
 
-def _contamination_facts(method: Method, campaign: Campaign) -> dict[str, Any] | None:
-    """Describe the label reports that were not randomized, JSON-ready; None if the method found none."""
+def contamination_facts(method: Method, names: Sequence[str], seen: PerturbedGraph | None) -> dict[str, Any] | None:
+    """Describe the label reports that seem not randomized, JSON-ready; None if the method found none.
+
+    Honest answers that do not follow the links look the same, so both readings are told.
+
+    Args:
+        method: the fitted method.
+        names: names of the classes.
+        seen: reports that judge the method if all of them are honest; None where this process has a part of them.
+    """
     if not isinstance(method, Veil) or (found := method.contamination_) is None:
         return None
-    names = campaign.schema.classes
     targets = {names[each]: found.targets[each] for each in np.argsort(found.targets)[::-1] if found.targets[each] > 0}
     say = f"most name '{max(targets, key=lambda name: targets[name])}'"
     if len(targets) > 1:
         say = "they name " + ", ".join(f"'{name}' ({share:.0%})" for name, share in targets.items())
-    sentence = f"About {found.share:.0%} of the label reports were not randomized; {say}. The model allows for them."
-    return {"share": found.share, "targets": targets, "sentence": sentence}
+    judged, honest = None if seen is None else method.unused_reports(seen), None
+    sentence = (
+        f"About {found.share:.0%} of the label reports look as if they were not randomized; {say}. The model, its "
+        "accuracy and its shares take this as true. Honest answers that do not follow the links look the same"
+    )
+    if judged is not None:
+        honest = replace(judged, lies=None, lies_name=(), unrandomized=None).accuracy()
+        sentence += f": if every report is honest, the model is right for {honest.text}"
+    return {
+        "share": found.share,
+        "targets": targets,
+        "accuracy_if_honest": None if honest is None else asdict(honest),
+        "sentence": f"{sentence}.",
+    }
