@@ -15,6 +15,8 @@ from tests.support.browser_module import BROWSER
 from tests.support.chromium import Page, needs_chromium
 from tests.support.participant_page import CAMPAIGN, CHECK, FILL, INVITATION, SCHEMA, SUBMIT, ready, serving
 from veilgraph.collector.reports import Standing
+from veilgraph.graph.links import LINK_WORDS
+from veilgraph.privacy.public_columns import LINK, PublicColumn
 
 TABLES: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((BROWSER / "languages").iterdir())
@@ -74,6 +76,23 @@ PLURALS = {
     "es": {"one", "many", "other"},
     "fr": {"one", "many", "other"},
 }
+
+
+def test_a_document_names_what_is_known_about_links_as_the_page_does() -> None:
+    assert {TABLES["en"][f"links.{name}"] for name in LINK_WORDS} == set(LINK_WORDS.values())
+
+
+@needs_chromium
+def test_what_is_known_about_links_is_said_in_the_language_of_the_page(page: Page) -> None:
+    links = tuple(PublicColumn(name=each, kind=LINK) for each in LINK_WORDS.values())
+    known = replace(CAMPAIGN, notice=replace(CAMPAIGN.notice, public=(*links, PublicColumn(name="village"))))
+    with serving(known.to_json()) as collector:
+        prefer(page, "de")
+        ready(page, collector.url)
+        said = page.run("document.getElementById('public').textContent")
+        assert all(TABLES["de"][f"links.{name}"] in said for name in LINK_WORDS)
+        assert "village" in said
+        assert not any(each in said for each in LINK_WORDS.values())
 
 
 @pytest.mark.parametrize("tag", TABLES)

@@ -20,6 +20,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.asked_words import Exposure
 from veilgraph.campaign.information_duties import DUTIES
 from veilgraph.campaign.neighbours.wave import RELATIONS, series_of
+from veilgraph.graph.links import LINK_WORDS
 from veilgraph.pages.campaign_summary import (
     DEPLOYMENTS,
     TEMPLATES,
@@ -30,6 +31,7 @@ from veilgraph.pages.campaign_summary import (
 )
 from veilgraph.pages.spoken import LANGUAGES, Spoken
 from veilgraph.privacy.epsilon import HistoryRelation
+from veilgraph.privacy.public_columns import LINK, PublicColumn
 from veilgraph.privacy.schema import FeatureSchema
 
 
@@ -195,6 +197,18 @@ def test_a_published_table_is_said_to_show_who_took_part_and_a_list_publishes_pe
     said = words_of(render_summary(first_document(followed_by="lists"), template=template))
     assert "Nothing else about them is published" in said
     assert "what was reported for" not in said
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_known_about_links_is_said_in_the_language_of_the_text(language: str) -> None:
+    """A document names it in English; columns of the organiser are in the organiser's words."""
+    links = [PublicColumn(name=each, kind=LINK) for each in LINK_WORDS.values()]
+    public = (*links, PublicColumn(name="kinds of links, too"))
+    known = replace(CAMPAIGN, notice=replace(CAMPAIGN.notice, public=public))
+    for template in ("page", "consent"):
+        said = unescape(render_summary(known, template=template, language=language))
+        assert all(Spoken(known, language).say(f"links.{name}") in said for name in LINK_WORDS)
+        assert [said.count(each) for each in LINK_WORDS.values()] == [0, 0, 1]
 
 
 def test_questions_are_shown_as_people_see_them() -> None:

@@ -19,11 +19,12 @@ _ARGUMENTS = {"weight": "weights", "directed": "directed", "kind": "kinds"}
 LINK_COLUMNS = tuple(_ARGUMENTS)
 """Columns of a table of links that are read beside the two ends."""
 
-_TOLD = {
+LINK_WORDS = {
     "weight": "how strong links are",
     "directed": "which way links go",
     "kind": "kinds of links",
 }
+"""What a campaign says to be known about links, by their columns; pages translate it."""
 _YES_NO = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
 
 
@@ -154,7 +155,7 @@ class Links:
     @property
     def told(self) -> tuple[PublicColumn, ...]:
         """What people are told to be known about links without asking, as public columns of a campaign."""
-        return tuple(PublicColumn(name=_TOLD[name], kind=LINK) for name in self.columns())
+        return tuple(PublicColumn(name=LINK_WORDS[name], kind=LINK) for name in self.columns())
 
     def __repr__(self) -> str:
         return f"Links({self.ends.shape[1]} links with {self.in_words})"

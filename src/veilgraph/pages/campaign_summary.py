@@ -150,17 +150,18 @@ def _file(campaign: Campaign, template: Template, language: str) -> str:
 def _values(campaign: Campaign, language: str) -> dict[str, Any]:
     texts = _texts(campaign, language)
     asked, label = list(questions(campaign, language)), label_text(campaign, language)
+    words = spoken(campaign, language)
     shown = asked if len(asked) <= _QUESTIONS_ON_PAGE else asked[: _QUESTIONS_ON_PAGE - 1]
     return {
         "campaign": campaign,
-        "spoken": spoken(campaign, language),
+        "spoken": words,
         "purpose": texts.get("purpose", campaign.notice.purpose),
         "contact": texts.get("contact", campaign.notice.contact),
         "told": dict.fromkeys(DUTIES) | information(campaign.notice.texts, language),
         "note": texts.get("note", campaign.schema.note),
         "closes": time_in_words(campaign.notice.closes),
         "retention": None if campaign.notice.retention is None else time_in_words(campaign.notice.retention),
-        "public": [column.name for column in campaign.notice.public],
+        "public": [words.known(column) if words else column.name for column in campaign.notice.public],
         "people": counted(campaign.nodes, "person", "people"),
         "questions": asked,
         "shown": shown,

@@ -14,10 +14,13 @@ from typing import Any
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.asked_words import Exposure
+from veilgraph.graph.links import LINK_WORDS
+from veilgraph.privacy.public_columns import LINK, PublicColumn
 
 LANGUAGES = ("ar", "de", "es", "fr")
 """Languages beside English."""
 _RIGHT_TO_LEFT = ("ar",)
+_LINKS = {told: f"links.{name}" for name, told in LINK_WORDS.items()}
 _FOLLOWS = ("follows", "guarantee.published")
 
 
@@ -61,6 +64,10 @@ class Spoken:
     def relation(self, exposure: Exposure) -> str:
         """Return the neighbour relation of an exposure."""
         return str(_phrases(self.language)["relations"][exposure.relation])
+
+    def known(self, column: PublicColumn) -> str:
+        """Return the name of what is known without asking: the organiser's, or our own of what is known about links."""
+        return self.say(_LINKS[column.name]) if column.kind == LINK and column.name in _LINKS else column.name
 
     @property
     def sure(self) -> str:

@@ -4,7 +4,7 @@
 import { brokenRetention } from "./device.js";
 import { $, element, quoted } from "./elements.js";
 import { theirWords } from "./form.js";
-import { moment, phrase, say } from "./wording.js";
+import { moment, phrase, say, sentence } from "./wording.js";
 
 // Each part: its name, what is said in general, and the text of the organisers.
 const PARTS = [
@@ -16,6 +16,17 @@ const PARTS = [
   ["about.complaint", "about.complaint.all", "supervisory_authority"],
 ];
 
+// What a document says in English to be known about links.
+const LINKS = {
+  "how strong links are": "links.weight",
+  "which way links go": "links.directed",
+  "kinds of links": "links.kind",
+};
+
+/** Return the name of what is known without asking; of links in the page's language. */
+const nameOf = ([name, kind]) =>
+  kind === "link" && Object.hasOwn(LINKS, name) ? sentence(LINKS[name]) : name;
+
 /** Say who asks and why, and until when they keep what is sent. */
 export function showAbout(question) {
   const { texts, language, retention, public: known = {}, ...notice } = question.notice;
@@ -25,7 +36,7 @@ export function showAbout(question) {
   say($("contact"), "organisers.contact", { contact: quoted(contact) });
   promise("retention", retention);
   $("public").hidden = !Object.keys(known).length;
-  say($("public"), "organisers.public", { columns: quoted(Object.keys(known).join(", ")) });
+  say($("public"), "organisers.public", { columns: quoted(Object.entries(known).map(nameOf).join(", ")) });
   promise("broken", brokenRetention(question, localStorage));
   say($("checked"), "details.checked", { id: element("code", { dir: "ltr" }, question.id) });
   // In the page's language, or in the campaign's first one.
