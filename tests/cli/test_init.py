@@ -162,6 +162,7 @@ def test_six_commands_lead_to_a_prediction(tmp_path: Path, capsys: Capture) -> N
     assert main(["rehearse", str(folder), "--json"]) == 0
     found = json.loads(_last_json(capsys))
     assert found["answered"] + found["silent"] == PEOPLE
+    assert found["largest_class"] >= 0.5  # of two answers, one has half of the silent people
     assert not (folder / "reports.db").exists()
     assert not (folder / "devices").exists()
     collection = Collection(folder, environment={})

@@ -14,7 +14,7 @@ import pytest
 from tests.support.health_folder import begun, settings
 from veilgraph.cli import main
 from veilgraph.collection import begin
-from veilgraph.collection.rehearsal import copy_of, serving
+from veilgraph.collection.rehearsal import Page, Rehearsal, copy_of, serving
 
 
 def test_the_collector_of_a_rehearsal_never_opens_the_database_of_the_real_one(
@@ -25,6 +25,15 @@ def test_the_collector_of_a_rehearsal_never_opens_the_database_of_the_real_one(
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{real}")
     with copy_of(collection) as copy:
         assert copy.store.process_environment["DATABASE_URL"] == copy.store.url == f"sqlite:///{copy.folder}/reports.db"
+
+
+def test_what_few_silent_people_say_is_not_overrated() -> None:
+    from veilgraph.cli.rehearse import _in_words
+
+    figures = {"homophily": 0.65, "assortativity": 0.3, "accuracy": 0.8, "control": 0.7, "largest_class": 0.6}
+    for silent, said in ((15, ["They are few: one of them is 6.7 points, so rehearse again and compare."]), (150, [])):
+        found = Rehearsal(answered=45, seconds=1.0, page=Page(requests=4, size=1), silent=silent, **figures)
+        assert [each for each in _in_words(found, "club", "next") if each.startswith("They are few")] == said
 
 
 @pytest.mark.slow

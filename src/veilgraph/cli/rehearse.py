@@ -20,6 +20,9 @@ from veilgraph.collection import Collection
 if TYPE_CHECKING:
     from veilgraph.collection.rehearsal import Rehearsal
 
+_FEW = 100
+"""Silent people below which the figures of a rehearsal scatter by several points."""
+
 
 def rehearse(
     folder: CollectionArgument,
@@ -73,6 +76,8 @@ def _in_words(found: Rehearsal, folder: str, following: str) -> Iterator[str]:
             f"Right about the silent people: {found.accuracy:.1%}; the control, label propagation on the same "
             f"reports, {found.control:.1%}; the largest class for everybody {found.largest_class:.1%}."
         )
+        if found.silent < _FEW:
+            yield f"They are few: one of them is {100 / found.silent:.1f} points, so rehearse again and compare."
         yield (
             f"That is for made-up answers that follow the links by {found.assortativity:.0%} (0% is chance; "
             f"{found.homophily:.0%} of the links join people with the same answer). If yours do not follow the "

@@ -68,7 +68,7 @@ class Rehearsal:
         assortativity: the homophily above chance, from 0 to 1.
         accuracy: share of the silent people whose simulated answer is predicted right; None without links.
         control: the same of the structure-only control.
-        largest_class: the same of the most frequent simulated answer, given for everybody.
+        largest_class: share of the silent people who have the most frequent answer among them: no constant is better.
         silent: number of people who did not answer.
     """
 
@@ -205,11 +205,10 @@ def _learned(collection: Collection, private: PrivateGraph, answering: np.ndarra
     silent = np.ones(len(private.labels), dtype=np.bool_)
     silent[answering] = False
     first, second = private.graph.edges
-    counts = np.bincount(private.labels[answering], minlength=private.schema.num_classes)
     return {
         "accuracy": accuracy(model.method.predict(), private, silent),
         "control": accuracy(StructureOnly().fit(perturbed, split).predict(), private, silent),
-        "largest_class": float((private.labels[silent] == counts.argmax()).mean()),
+        "largest_class": float(np.bincount(private.labels[silent]).max() / silent.sum()),
         "homophily": float((private.labels[first] == private.labels[second]).mean()),
         "assortativity": assortativity(private.graph, private.labels),
     }
