@@ -27,7 +27,7 @@ _DEVIATIONS = 5.0
 """Standard deviations above its mean from which a column's statistic says that it tells records apart."""
 _MOST_GROUPS = 2
 _FEWEST_FOR_EACH_REPORT = 4
-_MOST_CODES, _PAIRED_CODES, _PAIRED_REPORTS, _MOST_PAIRS = 16, 512, 20_000, 8
+_MOST_CODES, _PAIRED_CODES, _PAIRED_REPORTS, _MOST_PAIRS = 64, 512, 20_000, 8
 """Of pairs: codes of a column, of all columns together, reports that choose pairs, and pairs that are chosen."""
 _CHANCE_PAIR = 1e-3
 """Largest chance that any pair is chosen that says nothing."""
