@@ -192,10 +192,11 @@ def test_run_at_one_budget_prints_json_and_nothing_else(tmp_path: Path, capsys: 
     assert set(result["methods"]) == {"veil", "rgnn", "plain", "structure_only", "veil_non_private", "non_private"}
     assert all(0 <= row["accuracy_mean"] <= 1 for row in result["methods"].values())
     assert result["methods"]["rgnn"]["epsilon_user_level"] == pytest.approx(6.0)
+    largest = f"The largest class alone is right for {100 * result['largest_class']:.1f}"
     assert "run: already finished (0 of 12)" in captured.err
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    for text in ("rgnn", "structure_only", "not private", "User level, any two records", "report.html"):
+    for text in ("rgnn", "structure_only", largest, "not private", "User level, any two records", "report.html"):
         assert text in out
 
 
@@ -218,7 +219,7 @@ def test_run_on_people_with_labels_alone_names_their_files(tmp_path: Path, capsy
     assert main([*plan[:-1], f"{tmp_path}/plan.json"]) == 0
     assert (tmp_path / "plan.json").exists()
     assert main(arguments) == 0
-    assert "RGNN and the GNN without privacy need features" in capsys.readouterr().out
+    assert "RGNN and the GNN without privacy need private features" in capsys.readouterr().out
 
 
 def test_schema_propose_says_that_the_sample_must_be_public(tmp_path: Path, capsys: Capture) -> None:

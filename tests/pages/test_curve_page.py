@@ -199,7 +199,7 @@ def test_commands_name_the_files_of_the_user_and_survive_a_shell(result: dict[st
 
 def test_without_features_one_sentence_says_what_is_left_out(without_features: dict[str, Any]) -> None:
     text = Page(render_curve_page(without_features, FILES)).text
-    assert "RGNN and the GNN without privacy need features; these data have none, so they are left out." in text
+    assert "RGNN and the GNN without privacy need private features; here are none: they are left out." in text
     assert text.count("RGNN") == 1
 
 

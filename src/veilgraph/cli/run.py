@@ -214,6 +214,7 @@ def _curve_facts(result: dict[str, Any], folder: Path, files: CampaignFiles) -> 
     commands, levels = page.campaign_commands(result, files), result["not_private"]
     told, design = page.headline(result), page.recommended_design(result)
     shown = {key: result[key] for key in ("dataset", "totals", "designs", "methods", "not_private")}
+    shown["largest_class"] = result["graph"]["majority_share"]
     recommended = {"headline": told, "design": design, "commands": commands}
     sentences: list[Sentence] = [
         _curve_table(result),
@@ -246,6 +247,8 @@ def _curve_table(result: dict[str, Any]) -> Table:
 
 def _budget_facts(result: dict[str, Any], folder: Path) -> Facts:
     """Return the methods at one budget, with the guarantee."""
+    from veilgraph.pages.formatting import percent
+
     seeds = counted(result["configuration"]["seeds"], "seed")
     table = Table(title=f"{escape(result['dataset'])}: test accuracy over {seeds}")
     for heading in ("method", "user-level epsilon", "accuracy"):
@@ -259,5 +262,7 @@ def _budget_facts(result: dict[str, Any], folder: Path) -> Facts:
         )
     methods = {name: {key: row[key] for key in _PRINTED} for name, row in result["methods"].items()}
     shown = {key: result[key] for key in ("dataset", "guarantee")}
-    sentences = [table, *result["guarantee_in_words"], f"Page: {folder / 'report.html'}"]
+    largest = shown["largest_class"] = result["graph"]["majority_share"]
+    told = f"The largest class alone is right for {percent(largest)}."
+    sentences = [table, told, *result["guarantee_in_words"], f"Page: {folder / 'report.html'}"]
     return Facts(shown | {"methods": methods, "folder": str(folder)}, sentences)

@@ -162,7 +162,7 @@ def summary(result: dict[str, Any]) -> list[str]:
             f"the division that suits it best ({_label_share(result['designs'][i])} for the label)."
         )
     else:
-        sentences.append("RGNN and the GNN without privacy need features; these data have none, so they are left out.")
+        sentences.append("RGNN and the GNN without privacy need private features; here are none: they are left out.")
     if (tested := _tested(result)) < _FEW_TESTED:
         sentences.append(
             f"Only {counted(tested, 'test node')} in each seed: one of them is {100 / tested:.1f} points of accuracy."
