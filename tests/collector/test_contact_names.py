@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -28,8 +29,15 @@ def test_a_participant_gets_the_whole_list_and_nobody_else_gets_a_name(tmp_path:
     with closing(ReportStore.open(f"sqlite:///{tmp_path / 'reports.db'}")) as store:
         store.documents.register(FIRST, now=0)
     store = ReportStore.open(f"sqlite:///{tmp_path / 'reports.db'}")
+    now = [time.time()]
     collector = collector_of(
-        WAVE, graph=PEOPLE, store=store, credentials=CREDENTIALS, published=published, contact_names=SHOWN
+        WAVE,
+        graph=PEOPLE,
+        store=store,
+        credentials=CREDENTIALS,
+        clock=lambda: now[0],
+        published=published,
+        contact_names=SHOWN,
     )
     with listening(collector) as client:
         assert client.get("/v1/contact-names").json() == {"people": 2}
@@ -45,6 +53,11 @@ def test_a_participant_gets_the_whole_list_and_nobody_else_gets_a_name(tmp_path:
             answer = client.get("/v1/contact-names/u0", headers=refused)
             assert answer.status_code == 401
             assert "Weber" not in answer.text
+        now[0] = WAVE.notice.closes.timestamp()
+        answer = client.get(
+            "/v1/contact-names/u0", headers={"Authorization": f"Bearer {token_for(KEY, WAVE.series, 'u0')}"}
+        )
+        assert (answer.status_code, "Weber" in answer.text) == (410, False), "nobody chooses contacts any more"
 
 
 @pytest.mark.parametrize(

@@ -61,5 +61,6 @@ def add_contact_names(app: FastAPI, names: Mapping[str, str], *, validator: Repo
     @app.get("/v1/contact-names/{node:path}", summary="The names, for a participant", responses=openapi.CONTACT_NAMES)
     async def get_contact_names(node: str, request: Request) -> Response:
         validator.authenticate(node, bearer_token(request))
+        validator.check_open()  # nobody chooses contacts later
         headers = {"Content-Encoding": "gzip", "Cache-Control": "no-store"}
         return Response(content, media_type="application/json", headers=headers)

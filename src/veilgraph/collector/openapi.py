@@ -143,7 +143,7 @@ STATUS = _responses({200: StatusBody}, 401, 503)
 PUBLISHED = _responses({200: None, 206: None, 304: None, 416: None}, 404)
 for _status in (200, 206):
     PUBLISHED[_status]["content"] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-CONTACT_NAMES = _responses({200: dict[str, Any]}, 401, 404)
+CONTACT_NAMES = _responses({200: dict[str, Any]}, 401, 404, 410)
 METRICS = _responses({200: None}, 401, 503)
 METRICS[200]["content"] = {"text/plain": {"schema": {"type": "string"}}}
 
