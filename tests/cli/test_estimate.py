@@ -80,6 +80,15 @@ def test_of_two_answers_a_model_narrows_the_one_interval_that_is_printed(collect
     assert list(_conditions(two))[-1] == "Predictions of a model narrow 1 of 1 interval."
 
 
+def test_that_reports_look_like_lies_stands_above_the_shares_that_rest_on_it(collected: Collected) -> None:
+    from veilgraph.cli.estimate import _in_words
+    from veilgraph.deploy.group_shares import estimate_shares
+
+    first, second, *_ = _in_words(estimate_shares(collected.perturbed), "Ill?", [], {"sentence": "About 18%."})
+    assert first == "About 18%. With --reports-only, shares take every report as honest."
+    assert not isinstance(second, str)
+
+
 def test_a_number_with_many_values_is_taken_in_bands(collected: Collected, capsys: Capture) -> None:
     assert estimate(collected, "--by", "year", "--reports-only", "--json") == 0
     groups = {share["group"] for share in json.loads(capsys.readouterr().out)["shares"]}

@@ -109,13 +109,13 @@ def _in_words(
     found: GroupShares, question: str, files: list[Path], contamination: dict[str, Any] | None
 ) -> Iterator[Sentence]:
     """Yield the shares as a table, and what they rest on."""
+    if contamination is not None:
+        yield f"{contamination['sentence']} With --reports-only, shares take every report as honest."
     if found.shares:
         yield _table(found, question)
         yield from _conditions(found)
     if found.unstated or not found.shares:
         yield _small(found)
-    if contamination is not None:
-        yield f"{contamination['sentence']} With --reports-only, shares take every report as honest."
     for file in files:
         yield f"Written: {file}"
 

@@ -319,8 +319,8 @@ def contamination_facts(method: Method, names: Sequence[str], seen: PerturbedGra
         say = "they name " + ", ".join(f"'{name}' ({share:.0%})" for name, share in targets.items())
     judged, honest = None if seen is None else method.unused_reports(seen), None
     sentence = (
-        f"About {found.share:.0%} of the label reports look as if they were not randomized; {say}. The model, its "
-        "accuracy and its shares take this as true. Honest answers that do not follow the links look the same"
+        f"About {found.share:.0%} of the label reports look as if they were not randomized; {say}. The model and "
+        "all estimates take this as true, sets too. Honest answers that do not follow the links look the same"
     )
     if judged is not None:
         honest = replace(judged, lies=None, lies_name=(), unrandomized=None).accuracy()
