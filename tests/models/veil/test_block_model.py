@@ -229,3 +229,12 @@ def test_on_its_own_graphs_it_is_near_the_optimum_and_above_the_control() -> Non
     # sqrt(share that disagrees / 1500): 0.009 for one node of eight, 0.02 for six of ten.
     assert np.mean(to_optimum) > -4 * 0.009
     assert np.mean(to_control) > 4 * 0.02
+
+
+def test_a_class_that_reports_rule_out_leaves_the_model_finite() -> None:
+    graph, evidence = PRIVATE.graph, torch.zeros(400, 1, 3)
+    evidence[:, 0, 0] = -200.0
+    model = replace(block_model(graph, torch.full((3,), 1 / 3), 0.5), degree_bias=torch.zeros(3, 3), exchangeable=False)
+    learned, beliefs = model.learned(evidence)
+    assert torch.isfinite(learned.ratios).all()
+    assert (beliefs.softmax(2)[:, 0, 0] < 1e-30).all()

@@ -252,7 +252,7 @@ class BlockModel:
     def _maximised(self, messages: Tensor, beliefs: Tensor, posterior: Tensor) -> BlockModel:
         """Return the model after one step of expectation maximisation; see `learned`."""
         joint = self._joint_shares(messages, beliefs[:, 0] + self.end_shares.log())
-        ends = joint.sum(1)
+        ends = joint.sum(1).clamp(min=_LEAST / len(self.prior))  # a class may lose all its edges where reports are weak
         independent = torch.outer(ends, ends)
         copied = float((joint.diagonal() - ends.square()).sum() / (ends * (1 - ends)).sum())
         copied = min(max(copied, _LEAST), _MOST)
