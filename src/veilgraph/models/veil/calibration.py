@@ -123,7 +123,9 @@ def calibrated_log_probabilities(view: View, parameters: Parameters, labels: Cro
     The floor keeps one view that is certain from deciding the pool alone.
     """
     floor = torch.tensor(math.log(_FLOOR / labels.reports.num_classes), device=labels.device)
-    return torch.logaddexp(view.log_probabilities(labels.own_priors, parameters), floor)
+    own = labels.plan.own_only  # then a view has the set of each node alone
+    priors = labels.priors[labels.own_sets].unsqueeze(1) if own else labels.priors.unsqueeze(0)
+    return torch.logaddexp(view.log_probabilities(priors, parameters), floor)
 
 
 def by_class(values: Tensor) -> Tensor:

@@ -145,11 +145,6 @@ class CrossFitting:
         folds = [self.folds.masked_fill(self.folds == fold, -1) for fold in range(self.num_folds)]
         return torch.stack([*(replace(self, folds=each).reports.prior for each in folds), self.reports.prior])
 
-    @property
-    def own_priors(self) -> Tensor:
-        """Class prior of each view's training sets, [1, K + 1, classes] or [nodes, 1, classes] as the plan keeps."""
-        return self.priors[self.own_sets].unsqueeze(1) if self.plan.own_only else self.priors.unsqueeze(0)
-
     @cached_property
     def own_sets(self) -> Tensor:
         """Training set without each node's own report [nodes]: the last one for a node without a report."""
