@@ -15,6 +15,7 @@ RIVALS: dict[str, MethodEntry] = {
         description="randomized labels and eigenvectors of the graph, by forward correction; no features",
         estimator=SpectralRegression,
         features=None,
+        revision=1,
     ),
     "forward_gnn": MethodEntry(
         title="GNN with forward correction",

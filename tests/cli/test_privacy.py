@@ -40,7 +40,7 @@ def test_json_has_everything(files: list[str], capsys: Capture) -> None:
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {
         "recommended", "expected_accuracy", "largest_class", "by_assortativity", "public_columns", "candidates",
-        "scenarios", "assumptions", "people", "links", "people_without_links", "out", "next"
+        "scenarios", "assumptions", "people", "links", "people_without_links", "out", "next", "with_public"
     }  # fmt: skip
     assert found["recommended"]["label"] == {"mechanism": "grr", "epsilon_y": 2, "size": 1}
     assert found["recommended"]["features"] is None
