@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from studies.cells import Task, add_options, mean_row, mean_table, percent, run_cells
 from studies.grids.private_edges import BLINK
-from studies.public_attributes import Task, add_options, people, run_cells
+from studies.public_attributes import people
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.edge_knowledge import ALONE, KNOWLEDGE
 from veilgraph.experiments.neighbour_design import HISTOGRAM, LIST
@@ -58,32 +59,21 @@ def compare(task: Task) -> dict[str, Any]:
 
 def summary(draws: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return means with standard errors, in percent, and what Blink published."""
-    row = {"dataset": draws[0]["dataset"], "epsilon_one_entry": draws[0]["epsilon_user_level"], "draws": len(draws)}
-    for key in METHODS:
-        values = 100 * np.array([each[key] for each in draws])
-        error = float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else math.nan
-        row[key] = {"mean": float(values.mean()), "standard_error": error}
-    return row | {"blink": BLINK.get(row["dataset"], {}).get(row["epsilon_one_entry"], "")}
+    row = mean_row(draws, percent(draws, list(METHODS)))
+    return row | {"blink": BLINK.get(row["dataset"], {}).get(row["epsilon_user_level"], "")}
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rows as a Markdown table, in percent."""
-    names = (*METHODS.values(), "Blink, published")
-    lines = [f"| data | epsilon of one entry | draws | {' | '.join(names)} |", "| --- |" + " ---: |" * (2 + len(names))]
-    for row in rows:
-        means = [(row[key]["mean"], row[key]["standard_error"]) for key in METHODS]
-        cells = [("" if math.isnan(mean) else f"{mean:.1f} ± {error:.1f}") for mean, error in means]
-        head = f"{row['dataset']} | {row['epsilon_one_entry']:g} | {row['draws']}"
-        lines.append(f"| {head} | {' | '.join(cells)} | {row['blink']} |")
-    return "\n".join(lines) + "\n"
+    """Return the rows as a Markdown table, in percent. Its epsilon is for one entry of a list."""
+    return mean_table(rows, METHODS | {"blink": "Blink, published"}, epsilon="epsilon of one entry")
 
 
 def main() -> None:
     """Print the table or JSON. Epsilons are for one entry of a neighbour list; labels and attributes are clean."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser, out="blink.jsonl")
-    parser.set_defaults(only=["cora", "citeseer", "facebook"], epsilons=[1.0, 2.0, 4.0, 8.0])
-    run_cells(parser.parse_args(), compare, summary, table)
+    parser.set_defaults(epsilons=[1.0, 2.0, 4.0, 8.0])
+    run_cells(parser.parse_args(), compare, summary, table, ["cora", "citeseer", "facebook"])
 
 
 if __name__ == "__main__":

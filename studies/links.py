@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from studies.public_attributes import Task, add_options, run_cells
+from studies.cells import Task, add_options, mean_row, mean_table, percent, run_cells
 from veilgraph.datasets import PrivateGraph
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
@@ -124,32 +124,21 @@ def compare(task: Task) -> dict[str, Any]:
 
 def summary(draws: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return means, and the paired gain by what links have, with standard errors, in percent."""
-    columns = {key: 100 * np.array([each[key] for each in draws]) for key in METHODS}
-    columns["gain"] = columns["links"] - columns["ignored"]
-    row = {key: draws[0][key] for key in ("dataset", "epsilon_user_level")} | {"draws": len(draws)}
-    for key, values in columns.items():
-        error = float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
-        row[key] = {"mean": float(values.mean()), "standard_error": error}
-    return row
+    columns = percent(draws, list(METHODS))
+    return mean_row(draws, columns | {"gain": columns["links"] - columns["ignored"]})
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the rows as a Markdown table, in percent."""
-    names = (*METHODS.values(), "gain")
-    lines = [f"| graph | epsilon | draws | {' | '.join(names)} |", "| --- |" + " ---: |" * (2 + len(names))]
-    for row in rows:
-        cells = [f"{row[key]['mean']:.1f} ± {row[key]['standard_error']:.1f}" for key in (*METHODS, "gain")]
-        head = f"{row['dataset']} | {row['epsilon_user_level']:g} | {row['draws']}"
-        lines.append(f"| {head} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return mean_table(rows, METHODS | {"gain": "gain"})
 
 
 def main() -> None:
     """Print the table or JSON. Epsilons are at user level (any two records), spent on the label alone."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser, out="links.jsonl", drawn=True)
-    parser.set_defaults(only=list(GRAPHS), epsilons=[0.5, 1.0, 2.0])
-    run_cells(parser.parse_args(), compare, summary, table)
+    parser.set_defaults(epsilons=[0.5, 1.0, 2.0])
+    run_cells(parser.parse_args(), compare, summary, table, list(GRAPHS))
 
 
 if __name__ == "__main__":

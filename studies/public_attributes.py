@@ -9,13 +9,7 @@ python -m studies.public_attributes --datasets FOLDER --first-seed 100 --draws 1
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
-import multiprocessing
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from studies.cells import Task, add_options, mean_row, mean_table, percent, run_cells
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
@@ -42,9 +37,6 @@ QUESTIONS = {
 METHODS = ("public", "veil", "permuted", "control", "largest")
 _PERMUTED = 9000
 """Stream of the permutations."""
-
-Task = tuple[Path, str, float, int]
-"""Folder of the data, name, epsilon and seed."""
 
 
 @lru_cache(maxsize=1)
@@ -101,26 +93,15 @@ def compare(task: Task) -> dict[str, Any]:
 
 def summary(draws: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return means and paired differences to Veil without attributes, with standard errors, in percent."""
-    columns = {key: 100 * np.array([each[key] for each in draws]) for key in METHODS}
-    columns["gain"] = columns["public"] - columns["veil"]
-    columns["permuted gain"] = columns["permuted"] - columns["veil"]
-    row = {key: draws[0][key] for key in ("dataset", "epsilon_user_level")} | {"draws": len(draws)}
-    for key, values in columns.items():
-        error = float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
-        row[key] = {"mean": float(values.mean()), "standard_error": error}
-    return row
+    columns = percent(draws, METHODS)
+    gains = {"gain": columns["public"] - columns["veil"], "permuted gain": columns["permuted"] - columns["veil"]}
+    return mean_row(draws, columns | gains)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the rows as a Markdown table, in percent."""
-    keys = ("veil", "public", "gain", "permuted gain", "control", "largest")
-    names = ("Veil", "with public attributes", "gain", "gain where permuted", "control", "largest class")
-    lines = [f"| data | epsilon | draws | {' | '.join(names)} |", "| --- |" + " ---: |" * (2 + len(keys))]
-    for row in rows:
-        cells = [f"{row[key]['mean']:.1f} ± {row[key]['standard_error']:.1f}" for key in keys]
-        head = f"{row['dataset']} | {row['epsilon_user_level']:g} | {row['draws']}"
-        lines.append(f"| {head} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    names = {"veil": "Veil", "public": "with public attributes", "gain": "gain", "permuted gain": "gain where permuted"}
+    return mean_table(rows, names | {"control": "control", "largest": "largest class"})
 
 
 def names_in(folder: Path) -> list[str]:
@@ -132,63 +113,12 @@ def names_in(folder: Path) -> list[str]:
     ]
 
 
-def finished(path: Path) -> dict[tuple[str, float, int], dict[str, Any]]:
-    """Return the cells of a file by name, epsilon and seed; a line that was cut off is left out."""
-    cells: dict[tuple[str, float, int], dict[str, Any]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-        try:
-            cell = json.loads(line)
-        except ValueError:
-            continue
-        cells[cell["dataset"], cell["epsilon_user_level"], cell["seed"]] = cell
-    return cells
-
-
-def add_options(parser: argparse.ArgumentParser, *, out: str, drawn: bool = False) -> None:
-    """Add what a study of cells can be told; one on drawn graphs alone reads no folder."""
-    parser.add_argument("--datasets", type=Path, required=not drawn, help="folder of graphs, .npz, and of people/")
-    parser.add_argument("--only", nargs="+", default=None, help="names of the data; default: all of the folder")
-    parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 2.0, 4.0])
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path(out), help="file of finished cells")
-    parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--json", action="store_true")
-
-
-def run_cells(
-    options: argparse.Namespace,
-    compare: Callable[[Task], dict[str, Any]],
-    summary: Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]],
-    table: Callable[[Sequence[Mapping[str, Any]]], str],
-) -> None:
-    """Compute the cells that the file lacks in processes, and print the rows as a table or as JSON."""
-    names = options.only or names_in(options.datasets)
-    seeds = range(options.first_seed, options.first_seed + options.draws)
-    wanted = list(itertools.product(names, options.epsilons, seeds))
-    cells = finished(options.out)
-    missing = [cell for cell in wanted if cell not in cells]
-    options.out.write_text("".join(json.dumps(cell) + "\n" for cell in cells.values()), encoding="utf-8")
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.processes, mp_context=context) as pool, options.out.open("a") as file:
-        started = [pool.submit(compare, (options.datasets, *cell)) for cell in missing]
-        for number, future in enumerate(as_completed(started), start=1):
-            file.write(json.dumps(future.result()) + "\n")
-            file.flush()
-            print(f"\r{number} of {len(missing)}", end="", file=sys.stderr)
-    cells = finished(options.out)
-    rows = [
-        summary([cells[name, epsilon, seed] for seed in seeds])
-        for name, epsilon in itertools.product(names, options.epsilons)
-    ]
-    print(json.dumps(rows, indent=2) if options.json else table(rows))
-
-
 def main() -> None:
     """Print the table or JSON. Epsilons are at user level (any two records), spent on the label alone."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser, out="public_attributes.jsonl")
-    run_cells(parser.parse_args(), compare, summary, table)
+    options = parser.parse_args()
+    run_cells(options, compare, summary, table, names_in(options.datasets))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from studies.public_attributes import Task, add_options, collected, run_cells
+from studies.cells import Task, add_options, mean_row, mean_table, percent, run_cells
+from studies.public_attributes import collected, names_in
 from studies.rivals.boosted_trees import BoostedTrees
 from studies.rivals.correct_and_smooth import CorrectAndSmooth
 from studies.rivals.public_inputs import PublicGNN, PublicRTGNN
@@ -80,33 +81,22 @@ def compare(task: Task) -> dict[str, Any]:
 
 def summary(draws: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return means, and the paired difference of Veil to the best rival, with standard errors, in percent."""
-    columns = {key: 100 * np.array([each[key] for each in draws]) for key in METHODS}
+    columns = percent(draws, list(METHODS))
     best = max(RIVALS, key=lambda key: float(columns[key].mean()))
-    columns["difference"] = columns["veil"] - columns[best]
-    row = {key: draws[0][key] for key in ("dataset", "epsilon_user_level")} | {"draws": len(draws), "best": best}
-    for key, values in columns.items():
-        error = float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
-        row[key] = {"mean": float(values.mean()), "standard_error": error}
-    return row
+    return mean_row(draws, columns | {"difference": columns["veil"] - columns[best]}) | {"best": best}
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the rows as a Markdown table, in percent."""
-    keys = (*METHODS, "difference")
-    names = (*METHODS.values(), "Veil − best rival")
-    lines = [f"| data | epsilon | draws | {' | '.join(names)} |", "| --- |" + " ---: |" * (2 + len(keys))]
-    for row in rows:
-        cells = [f"{row[key]['mean']:.1f} ± {row[key]['standard_error']:.1f}" for key in keys]
-        head = f"{row['dataset']} | {row['epsilon_user_level']:g} | {row['draws']}"
-        lines.append(f"| {head} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return mean_table(rows, METHODS | {"difference": "Veil − best rival"})
 
 
 def main() -> None:
     """Print the table or JSON. Epsilons are at user level (any two records), spent on the label alone."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser, out="public_rivals.jsonl")
-    run_cells(parser.parse_args(), compare, summary, table)
+    options = parser.parse_args()
+    run_cells(options, compare, summary, table, names_in(options.datasets))
 
 
 if __name__ == "__main__":

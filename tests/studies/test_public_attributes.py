@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from studies.public_attributes import METHODS, compare, finished, people, summary, table
+from studies.cells import finished
+from studies.public_attributes import METHODS, compare, people, summary, table
 
 PEOPLE = "id,asked_before,age,adopted\n" + "".join(
     f"u{i},{'' if i % 3 else 'no'},{20 + i % 40},{'yes' if i % 40 > 20 else 'no'}\n" for i in range(120)
