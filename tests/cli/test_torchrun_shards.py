@@ -93,10 +93,10 @@ def test_veil_in_four_processes_answers_as_one_and_goes_on_after_one_was_killed(
     assert "error: process 0 of 4 stops, since another one ended or did not answer" in said
 
     said = together(*words_of("train", device="cpu", out=model, **learned))
-    assert "Veil: strong beliefs, from the checkpoint" in said
+    assert "Veil: block model with degrees, from the checkpoint" in said
     assert "train: Veil: communities" in said
     facts = json.loads((model / "training.json").read_text(encoding="utf-8"))
-    assert facts["restored_views"][:2] == ["block model", "strong beliefs"]
+    assert facts["restored_views"][:2] == ["block model", "block model with degrees"]
     assert not (model / "checkpoint").exists()
     together(*words_of("predict", device="cpu", model=model, graph=shards, out=tmp_path / "predicted"))
 

@@ -282,6 +282,7 @@ def test_one_tab_answers_both_campaigns_and_shows_both_dashboards(tmp_path: Path
             for name, each in COLLECTIONS.items():
                 page.open(f"{root}/c/{name}/dashboard", width=390)
                 if page.run("document.querySelector('#token') !== null"):
+                    page.run("document.querySelector('#token').focus()")  # a busy browser may not have done it yet
                     page.call("Input.insertText", text=each.credentials.admin_token)
                     page.press("Enter")
                     page.until("document.querySelector('.tiles') !== null")
